@@ -1,0 +1,183 @@
+//! Failures as a person wants them told: one entry for each kind, not one for each check of each case.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tribunal_contract::challenges;
+use tribunal_judge::{Finding, Outcome, Severity, Verdict};
+
+use crate::words;
+
+/// Failures that one defect explains, or that at least look alike.
+#[derive(Debug)]
+pub(crate) struct Kind<'a> {
+    /// Whether it is a failure or a cheat.
+    pub(crate) outcome: Outcome,
+    /// The gravest in it.
+    pub(crate) severity: Severity,
+    /// The suspect in words, or what was checked.
+    pub(crate) title: String,
+    /// The inputs and results that the checks name: `dx`, `dgamma`.
+    pub(crate) fields: Vec<&'static str>,
+    /// The plainest of the gravest messages.
+    pub(crate) message: &'a str,
+    /// How many cases of which family, in the order of the families.
+    pub(crate) families: Vec<(&'static str, usize)>,
+    /// The largest error in units of its budget.
+    pub(crate) used: Option<f64>,
+    /// The smallest case that fails.
+    pub(crate) smallest: &'a str,
+    /// The finding of that case.
+    pub(crate) finding: &'a Finding,
+}
+
+impl Kind<'_> {
+    /// Number of cases that fail in this way.
+    pub(crate) fn cases(&self) -> usize {
+        self.families.iter().map(|(_, cases)| cases).sum()
+    }
+
+    /// `critical`, or what a cheat is called.
+    pub(crate) fn gravity(&self) -> &'static str {
+        match (self.outcome, self.severity) {
+            (Outcome::Integrity, _) => "cheat",
+            (_, Severity::Critical) => "critical",
+            (_, Severity::Major) => "major",
+            (_, Severity::Minor) => "minor",
+            (_, Severity::Note) => "note",
+        }
+    }
+
+    /// The cases in words: `12 cases: batch 8, shapes 4`.
+    pub(crate) fn extent(&self) -> String {
+        match self.families.as_slice() {
+            [(family, cases)] => words::count(*cases, &format!("{family} case")),
+            families => {
+                let each: Vec<_> =
+                    families.iter().map(|(family, cases)| format!("{family} {cases}")).collect();
+                format!("{}: {}", words::count(self.cases(), "case"), each.join(", "))
+            }
+        }
+    }
+}
+
+/// The kinds of failure, the gravest first.
+pub(crate) fn kinds(verdict: &Verdict) -> Vec<Kind<'_>> {
+    type Key<'a> = (bool, Option<&'a str>, &'a str);
+    let fields = field_names(&verdict.submission.challenge);
+    let mut members: Vec<(Key<'_>, Vec<&Finding>)> = Vec::new();
+    for finding in verdict.failures() {
+        let (_, class) = class(&finding.check, &fields);
+        let key = (finding.outcome == Outcome::Integrity, finding.suspect.as_deref(), class);
+        match members.iter_mut().find(|(other, _)| *other == key) {
+            Some((_, findings)) => findings.push(finding),
+            None => members.push((key, vec![finding])),
+        }
+    }
+    members
+        .into_iter()
+        .map(|((_, suspect, class), findings)| kind(suspect, class, &findings, &fields))
+        .collect()
+}
+
+fn kind<'a>(
+    suspect: Option<&str>,
+    class: &str,
+    findings: &[&'a Finding],
+    names: &[&'static str],
+) -> Kind<'a> {
+    let severity = findings.iter().map(|finding| finding.severity).max().unwrap_or(Severity::Note);
+    let message = findings
+        .iter()
+        .filter(|finding| finding.severity == severity && !finding.message.is_empty())
+        .map(|finding| finding.message.as_str())
+        .min_by_key(|message| message.chars().count());
+    let (smallest, finding) = findings
+        .iter()
+        .map(|finding| (finding.smallest.as_deref().unwrap_or(&finding.case), *finding))
+        .min_by_key(|(case, _)| (extent(case), case.len()))
+        .expect("a kind has findings");
+    let mut fields: Vec<&'static str> = Vec::new();
+    let mut cases: BTreeMap<_, BTreeSet<&str>> = BTreeMap::new();
+    for finding in findings {
+        if let (Some(field), _) = self::class(&finding.check, names)
+            && !fields.contains(&field)
+        {
+            fields.push(field);
+        }
+        cases.entry(finding.family).or_default().insert(&finding.case);
+    }
+    Kind {
+        outcome: findings[0].outcome,
+        severity,
+        title: suspect.map_or_else(|| format!("fails: {}", words::spoken(class)), words::spoken),
+        fields,
+        message: message.unwrap_or(""),
+        families: cases.into_iter().map(|(family, cases)| (family.name(), cases.len())).collect(),
+        used: findings.iter().filter_map(|finding| finding.used).max_by(f64::total_cmp),
+        smallest,
+        finding,
+    }
+}
+
+/// Names of the contract's fields, the longest first: `dx` must not hide `dx_scale`.
+fn field_names(challenge: &str) -> Vec<&'static str> {
+    let operations = challenges::find(challenge).map_or(&[][..], |challenge| challenge.operations);
+    let mut names: Vec<_> = operations
+        .iter()
+        .flat_map(|operation| operation.inputs.iter().chain(operation.outputs))
+        .map(|field| field.name)
+        .collect();
+    names.sort_by_key(|name| std::cmp::Reverse(name.len()));
+    names.dedup();
+    names
+}
+
+/// A check without the field that it begins with: `dx_within_budget` is `dx` and `within_budget`.
+fn class<'a>(check: &'a str, fields: &[&'static str]) -> (Option<&'static str>, &'a str) {
+    fields
+        .iter()
+        .find_map(|field| Some((Some(*field), check.strip_prefix(field)?.strip_prefix('_')?)))
+        .unwrap_or((None, check))
+}
+
+/// Elements in the largest shape that a case's id names; ids without a shape come last.
+fn extent(case: &str) -> u64 {
+    let product = |part: &str| {
+        part.split('x')
+            .map(|extent| extent.parse::<u64>().ok())
+            .try_fold(1, |product: u64, extent| Some(product.saturating_mul(extent?)))
+    };
+    case.split('/').filter_map(product).max().unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples;
+
+    #[test]
+    fn alike_failures_are_one_kind() {
+        let verdict = samples::rejected();
+        let kinds = kinds(&verdict);
+        let told: Vec<_> =
+            kinds.iter().map(|kind| (kind.title.as_str(), kind.cases(), kind.fields.clone())).collect();
+        assert_eq!(
+            told,
+            [
+                ("rows mixed", 5, vec!["dx", "dgamma"]),
+                ("fails: within budget", 2, vec!["dx"]),
+                ("fails: inputs unchanged", 1, vec![])
+            ]
+        );
+        assert_eq!(kinds[0].smallest, "batch/gamma_random/2x3/float32");
+        assert_eq!(kinds[0].message, "row 0 is right alone and wrong in a batch");
+        assert_eq!(kinds[0].extent(), "5 cases: shapes 1, batch 4");
+    }
+
+    #[test]
+    fn the_smallest_case_is_the_one_with_the_fewest_elements() {
+        assert!(extent("batch/gamma/2x8/float32") < extent("batch/gamma/128x7/float32"));
+        assert_eq!(extent("stateful/interleaved"), u64::MAX);
+        assert_eq!(extent("shapes/huge/99999999999x99999999999/float32"), u64::MAX);
+    }
+}

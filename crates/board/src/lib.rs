@@ -1,0 +1,28 @@
+//! Keeps verdicts and shows them.
+//!
+//! A verdict is shown to a person at a terminal ([`terminal`]), in a repository ([`markdown`]) and to programs
+//! ([`json`]); several are ranked ([`ranking`]), kept ([`Store`]), and a single finding becomes a folder that anybody
+//! can run ([`replay`]).
+//!
+//! Nothing here decides: every number comes from the verdict. Nothing prints: everything is returned. And whatever a
+//! submission may have written (names, messages, paths) is defused before it is shown, in [`clean`] and
+//! [`markdown::escape`] and nowhere else.
+
+#![forbid(unsafe_code)]
+
+pub mod clean;
+mod failures;
+pub mod json;
+pub mod markdown;
+mod phrases;
+pub mod ranking;
+pub mod replay;
+mod store;
+pub mod terminal;
+mod words;
+
+pub use store::{Contents, Damaged, Store, StoreError};
+pub use terminal::Style;
+
+#[cfg(test)]
+mod samples;

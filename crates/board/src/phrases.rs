@@ -1,0 +1,93 @@
+//! What the terminal and Markdown say in the same words.
+
+use tribunal_judge::{Dimension, Effort, Measurement, Outcome, Ruling, Verdict};
+
+use crate::ranking::{self, Place, Standings};
+use crate::{clean, words};
+
+/// A measurement against its floor and the reference, in words.
+pub(crate) fn against(measurement: &Measurement) -> String {
+    let floor = measurement.of_floor.map(words::of_floor);
+    let reference =
+        measurement.of_reference.map(|ratio| words::of_reference(ratio, measurement.of_reference_interval));
+    [floor, reference].into_iter().flatten().collect::<Vec<_>>().join(" · ")
+}
+
+/// How, where and on what it was judged. Not yet cleaned.
+pub(crate) fn provenance(verdict: &Verdict) -> [String; 4] {
+    let (judge, machine, submission) = (&verdict.judge, &verdict.machine, &verdict.submission);
+    let effort = match judge.effort {
+        Effort::Quick => "quick",
+        Effort::Standard => "standard",
+        Effort::Full => "full",
+    };
+    let gpu = machine.gpu.as_deref().unwrap_or("no GPU");
+    [
+        format!("verdict {} by tribunal {}, seed {}, effort {effort}", verdict.id, judge.version, judge.seed),
+        format!(
+            "in {}, {} of it the submission; cage {}",
+            words::seconds(verdict.took_s),
+            words::seconds(verdict.submission_s),
+            machine.cage
+        ),
+        format!(
+            "on {}, {}, {}, {gpu}",
+            machine.cpu,
+            words::count(machine.cores, "core"),
+            words::quantity(machine.memory_bytes as f64, "bytes")
+        ),
+        format!("{} (sha256 {:.12}…), run by {}", submission.folder, submission.sha256, submission.host),
+    ]
+}
+
+/// The place, with a sign where it is shared.
+pub(crate) fn rank(place: &Place<'_>) -> String {
+    format!("{}{}", if place.tied { "=" } else { "" }, place.rank)
+}
+
+/// The score, marked where a gate lowered it.
+pub(crate) fn score(place: &Place<'_>) -> String {
+    let capped = if ranking::capped_from(place.verdict).is_some() { "*" } else { "" };
+    words::score(place.verdict.score) + capped
+}
+
+/// Everything that is needed to recompute a score from its row.
+pub(crate) fn legend(standings: &Standings<'_>) -> String {
+    let weights: Vec<_> = standings
+        .weights
+        .iter()
+        .map(|&(dimension, weight)| {
+            let (name, short) = (dimension.name(), short(dimension));
+            let name =
+                name.strip_prefix(short).map_or_else(|| name.to_owned(), |rest| format!("{short}({rest})"));
+            format!("{} ×{weight}", name.replace("()", ""))
+        })
+        .collect();
+    let has = |test: &dyn Fn(&Place<'_>) -> bool| standings.places.iter().any(test);
+    let mut text = format!(
+        "score = weighted mean of the dimensions assessed (– is not assessed): {}.",
+        weights.join(", ")
+    );
+    if has(&|place| ranking::capped_from(place.verdict).is_some()) {
+        text += " * capped because something critical failed.";
+    }
+    if has(&|place| place.verdict.outcome == Ruling::Disqualified) {
+        text += " Disqualified is 0.";
+    }
+    if has(&|place| place.tied) {
+        text += &format!(" = tied: within {} points of the best of that place.", ranking::TIE_POINTS);
+    }
+    text
+}
+
+/// What kept a verdict from being ranked: the first thing the machine was at fault for. Cleaned.
+pub(crate) fn why_unranked(place: &Place<'_>) -> String {
+    let outcome = Outcome::Infrastructure;
+    let cause = place.verdict.findings.iter().find(|finding| finding.outcome == outcome);
+    cause.map_or_else(|| "no evidence".to_owned(), |finding| clean::cut(&finding.message, 200))
+}
+
+/// Column headings: a dimension's beginning.
+pub(crate) fn short(dimension: Dimension) -> &'static str {
+    &dimension.name()[..4]
+}

@@ -1,0 +1,269 @@
+//! What can be asked.
+
+use std::path::PathBuf;
+
+use anstream::ColorChoice;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use tribunal_contract::Language;
+use tribunal_judge::{Effort, Seed};
+
+/// Puts implementations of LLM kernels on trial: runs them in a cage, attacks them with hidden tests, measures them from outside, and gives a
+/// verdict that anybody can replay.
+#[derive(Debug, Parser)]
+#[command(
+    version,
+    after_help = "Exit codes: 0 accepted · 1 not accepted · 2 usage · 3 machine · 4 disqualified · 70 our bug"
+)]
+pub struct Arguments {
+    #[command(flatten)]
+    pub common: Common,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Common options")]
+pub struct Common {
+    /// Where verdicts are kept [default: the user's data directory]
+    #[arg(long, global = true, value_name = "PATH")]
+    pub store: Option<PathBuf>,
+    /// Say nothing but results
+    #[arg(long, short, global = true)]
+    pub quiet: bool,
+    /// When to colour
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub color: Color,
+    /// The Python that runs Python submissions [default: one with numpy, provisioned on first use]
+    #[arg(long, global = true, value_name = "FILE", env = "TRIBUNAL_PYTHON")]
+    pub python: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum Color {
+    Auto,
+    Always,
+    Never,
+}
+
+impl Color {
+    /// Sets it for everything printed from here on. `NO_COLOR` wins over `auto`.
+    pub fn write_global(self) {
+        match self {
+            Self::Auto => ColorChoice::Auto,
+            Self::Always => ColorChoice::Always,
+            Self::Never => ColorChoice::Never,
+        }
+        .write_global();
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Judge every submission at or below the paths
+    Judge(JudgeOptions),
+    /// The ranking over everything stored
+    Board(BoardOptions),
+    /// A stored verdict in full
+    Show(ShowOptions),
+    /// Run one finding's case again and write everything it saw
+    Replay(ReplayOptions),
+    /// Lay out a contestant's folder: prompt, contract, starter, manifest
+    New(NewOptions),
+    /// The list of challenges, or one's prompt, contract and rubric
+    Challenges(ChallengesOptions),
+    /// Time the reference, and others, on the workloads
+    Bench(BenchOptions),
+    /// Measure what this machine can do at best
+    Calibrate,
+    /// What this machine can do for a judging, what is missing, and how to get it
+    Doctor(DoctorOptions),
+    /// The JSON Schema of what is printed with --json
+    Schema(SchemaOptions),
+}
+
+#[derive(Debug, Args)]
+pub struct JudgeOptions {
+    /// Folders with a tribunal.toml in them or below them
+    #[arg(required = true, value_name = "PATH")]
+    pub paths: Vec<PathBuf>,
+    /// Where the contents of hidden tests come from: a number, or `random`
+    #[arg(long, value_name = "N|random", default_value_t = SeedChoice(Seed::PUBLIC), hide_default_value = true)]
+    pub seed: SeedChoice,
+    /// How much is tried
+    #[arg(long, value_enum, default_value_t = EffortChoice::Standard)]
+    pub effort: EffortChoice,
+    /// Submissions tried at once; timing is always one at a time
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub jobs: usize,
+    /// One verdict a line on stdout, as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Write each verdict as JSON and Markdown into this folder as well
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Judge without measuring time and memory
+    #[arg(long)]
+    pub no_measurements: bool,
+    /// Do not try the judge itself on its control specimens first
+    #[arg(long)]
+    pub no_controls: bool,
+    #[command(flatten)]
+    pub cage: CageOptions,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Cage")]
+pub struct CageOptions {
+    /// Run submissions even where neither Landlock nor namespaces hold: they can then read your files
+    #[arg(long)]
+    pub trust_submissions: bool,
+    /// Leave a layer of the cage off, to see whether the others hold
+    #[arg(long, value_name = "LAYER", hide = true)]
+    pub without: Vec<String>,
+}
+
+/// A seed, or the wish for one that nobody can foresee.
+#[derive(Debug, Clone, Copy)]
+pub struct SeedChoice(pub Seed);
+
+impl std::str::FromStr for SeedChoice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "random" => Ok(Self(Seed::random())),
+            _ => text
+                .parse()
+                .map(|number| Self(Seed(number)))
+                .map_err(|_| "a seed is a number from 0 to 2^64 - 1, or `random`".to_owned()),
+        }
+    }
+}
+
+impl std::fmt::Display for SeedChoice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum EffortChoice {
+    /// Every family once; times are rough
+    Quick,
+    /// The default
+    Standard,
+    /// Bigger shapes, more cases, narrower intervals
+    Full,
+}
+
+impl From<EffortChoice> for Effort {
+    fn from(choice: EffortChoice) -> Self {
+        match choice {
+            EffortChoice::Quick => Self::Quick,
+            EffortChoice::Standard => Self::Standard,
+            EffortChoice::Full => Self::Full,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    Terminal,
+    Md,
+    Json,
+}
+
+#[derive(Debug, Args)]
+pub struct BoardOptions {
+    #[arg(long, value_enum, default_value_t = Format::Terminal)]
+    pub format: Format,
+}
+
+#[derive(Debug, Args)]
+pub struct ShowOptions {
+    /// Beginning of a verdict's id
+    #[arg(value_name = "VERDICT")]
+    pub id: String,
+    #[arg(long, value_enum, default_value_t = Format::Terminal)]
+    pub format: Format,
+}
+
+#[derive(Debug, Args)]
+pub struct ReplayOptions {
+    /// A finding, as its verdict prints it: `<verdict>/<case>:<check>`
+    #[arg(value_name = "FINDING")]
+    pub finding: String,
+    /// Where to write [default: a folder named after the verdict, below ./replay]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    #[command(flatten)]
+    pub cage: CageOptions,
+}
+
+#[derive(Debug, Args)]
+pub struct NewOptions {
+    /// The contestant's name, and the folder's
+    pub name: String,
+    /// A challenge's id, or `all`
+    #[arg(long, value_name = "ID|all")]
+    pub challenge: String,
+    #[arg(long, value_enum, default_value_t = LanguageChoice::Python)]
+    pub language: LanguageChoice,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LanguageChoice {
+    Python,
+    C,
+    Rust,
+}
+
+impl From<LanguageChoice> for Language {
+    fn from(choice: LanguageChoice) -> Self {
+        match choice {
+            LanguageChoice::Python => Self::Python,
+            LanguageChoice::C => Self::C,
+            LanguageChoice::Rust => Self::Rust,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct ChallengesOptions {
+    /// One challenge, in full
+    pub id: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct BenchOptions {
+    /// Challenges [default: all]
+    pub ids: Vec<String>,
+    /// Submissions to time beside the reference
+    #[arg(long, value_name = "PATH", num_args = 1..)]
+    pub against: Vec<PathBuf>,
+    #[arg(long, value_enum, default_value_t = EffortChoice::Standard)]
+    pub effort: EffortChoice,
+    #[command(flatten)]
+    pub cage: CageOptions,
+}
+
+#[derive(Debug, Args)]
+pub struct DoctorOptions {
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub cage: CageOptions,
+}
+
+#[derive(Debug, Args)]
+pub struct SchemaOptions {
+    /// What
+    #[arg(value_enum)]
+    pub what: SchemaChoice,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SchemaChoice {
+    Verdict,
+}

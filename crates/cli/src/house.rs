@@ -1,0 +1,22 @@
+//! Where the project's own specimens lie: the reference is built from there.
+
+use std::path::{Path, PathBuf};
+
+/// The folder of the reference submission of a challenge, where the sources are at hand: at `TRIBUNAL_HOUSE`, above the
+/// working folder, above the program, or where the program was built.
+pub fn reference(challenge: &str) -> Option<PathBuf> {
+    let specimen = Path::new("specimens").join(challenge).join("reference");
+    let working = std::env::current_dir().ok();
+    let program = std::env::current_exe().ok();
+    let above = [working, program]
+        .into_iter()
+        .flatten()
+        .flat_map(|path| path.ancestors().map(Path::to_owned).collect::<Vec<_>>());
+    std::env::var_os("TRIBUNAL_HOUSE")
+        .map(PathBuf::from)
+        .into_iter()
+        .chain(above)
+        .chain([PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))])
+        .map(|house| house.join(&specimen))
+        .find(|folder| folder.join("tribunal.toml").is_file())
+}

@@ -1,0 +1,233 @@
+//! `tribunal judge`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tribunal_board::{Store, Style, json, markdown, terminal};
+use tribunal_contract::Manifest;
+use tribunal_judge::{Hearing, Order, Reference, Verdict, controls, refuse};
+use tribunal_runner::cage::Cage;
+use tribunal_runner::submission::find as find_submissions;
+use tribunal_runner::{Submission, Workshop};
+
+use crate::arguments::{CageOptions, Common, EffortChoice, JudgeOptions};
+use crate::exit::{Exit, Failure};
+use crate::house;
+use crate::progress::Progress;
+
+pub fn run(options: &JudgeOptions, common: &Common) -> Result<Exit, Failure> {
+    let order = order(options.seed.0, options.effort, &options.cage, common)?;
+    let folders = find_submissions(&options.paths).map_err(|error| Failure::Usage(error.to_string()))?;
+    if folders.is_empty() {
+        let paths: Vec<String> = options.paths.iter().map(|path| path.display().to_string()).collect();
+        return Err(Failure::Usage(format!("no tribunal.toml in or below {}", paths.join(", "))));
+    }
+    let progress = Progress::new(common.quiet);
+    if !options.no_controls {
+        let line = progress.line("controls");
+        controls::run(&order, &line).map_err(|failure| {
+            Failure::Machine(format!(
+                "no verdicts on this machine: {failure}\n`tribunal doctor` says more; --no-controls judges all the same"
+            ))
+        })?;
+    }
+    let verdicts = judge_all(&order, &folders, options, &progress)?;
+    keep(&verdicts, options, common);
+    print(&verdicts, options)?;
+    Ok(verdicts.iter().map(|verdict| verdict.outcome.into()).max().unwrap_or(Exit::Rejected))
+}
+
+/// The standing order of a run.
+pub fn order(
+    seed: tribunal_judge::Seed,
+    effort: EffortChoice,
+    options: &CageOptions,
+    common: &Common,
+) -> Result<Order, Failure> {
+    let cage = cage(options)?;
+    let workshop = workshop(&cage, common)?;
+    Ok(Order { workshop, cage, seed, effort: effort.into() })
+}
+
+/// Where submissions are built.
+pub fn workshop(cage: &Cage, common: &Common) -> Result<Workshop, Failure> {
+    let workshop = Workshop::new(cage.clone()).map_err(|error| Failure::Machine(error.to_string()))?;
+    Ok(Workshop { python: common.python.clone(), ..workshop })
+}
+
+/// The cage as asked for.
+pub fn cage(options: &CageOptions) -> Result<Cage, Failure> {
+    let without = options
+        .without
+        .iter()
+        .map(|name| {
+            serde_json::from_value(serde_json::Value::String(name.clone()))
+                .map_err(|error| Failure::Usage(format!("--without {name}: {error}")))
+        })
+        .collect::<Result<_, _>>()?;
+    Ok(Cage { without, trust: options.trust_submissions, ..Cage::default() })
+}
+
+/// Cases of several submissions may be tried at once; time is measured for one at a time, with nothing beside it.
+fn judge_all(
+    order: &Order,
+    folders: &[PathBuf],
+    options: &JudgeOptions,
+    progress: &Progress,
+) -> Result<Vec<Verdict>, Failure> {
+    let mut verdicts: Vec<Option<Verdict>> = Vec::new();
+    let mut hearings: Vec<Option<Hearing<'_>>> = Vec::new();
+    for folder in folders {
+        match open(order, folder) {
+            Opened::Hearing(hearing) => {
+                hearings.push(Some(hearing));
+                verdicts.push(None);
+            }
+            Opened::Refused(verdict) => {
+                hearings.push(None);
+                verdicts.push(Some(verdict));
+            }
+            Opened::NoManifest(why) => {
+                hearings.push(None);
+                verdicts.push(None);
+                progress.suspend(|| {
+                    anstream::eprintln!("tribunal: not judged: {}", tribunal_board::clean::line(&why))
+                });
+            }
+        }
+    }
+    let total = hearings.iter().flatten().count();
+    let overall = progress.line("all");
+    tribunal_judge::Watch::phase(&overall, "cases", Some(total));
+    let queue: Vec<Mutex<&mut Hearing<'_>>> = hearings.iter_mut().flatten().map(Mutex::new).collect();
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..options.jobs.clamp(1, total.max(1)) {
+            scope.spawn(|| {
+                while let Some(hearing) = queue.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let mut hearing = hearing.lock().expect("each hearing is taken once");
+                    let line = progress.line(hearing.name());
+                    hearing.try_cases(&line);
+                    tribunal_judge::Watch::step(&overall, "cases");
+                }
+            });
+        }
+    });
+    drop(queue);
+    tribunal_judge::Watch::phase(&overall, "measurements", Some(total));
+    let mut references = BTreeMap::new();
+    for (hearing, verdict) in hearings.into_iter().zip(&mut verdicts) {
+        let Some(mut hearing) = hearing else { continue };
+        if !options.no_measurements && hearing.deserves_measurements() {
+            let line = progress.line(hearing.name());
+            let reference = references
+                .entry(hearing.challenge())
+                .or_insert_with(|| reference(order, hearing.challenge(), &|what| line.say(what)));
+            match reference {
+                Ok(None) => {
+                    hearing.omit("time was not compared: the reference's sources are not here".to_owned())
+                }
+                Ok(Some(_)) => {}
+                Err(why) => hearing.omit(format!("time was not compared: the reference: {why}")),
+            }
+            hearing.measure(reference.as_ref().ok().and_then(Option::as_ref), &line);
+        }
+        tribunal_judge::Watch::step(&overall, "measurements");
+        *verdict = Some(hearing.rule());
+    }
+    Ok(verdicts.into_iter().flatten().collect())
+}
+
+/// The reference of a challenge, where its sources are at hand.
+pub fn reference<'a>(
+    order: &'a Order,
+    challenge: &str,
+    progress: &dyn Fn(&str),
+) -> Result<Option<Reference<'a>>, String> {
+    house::reference(challenge).map(|folder| Reference::build(order, &folder, progress)).transpose()
+}
+
+enum Opened<'a> {
+    Hearing(Hearing<'a>),
+    Refused(Verdict),
+    NoManifest(String),
+}
+
+fn open<'a>(order: &'a Order, folder: &Path) -> Opened<'a> {
+    match Submission::open(folder) {
+        Ok(submission) => Opened::Hearing(Hearing::open(order, submission)),
+        Err(error) => {
+            let path = folder.join(Manifest::FILE_NAME);
+            let manifest = fs::read_to_string(&path)
+                .ok()
+                .and_then(|text| Manifest::parse(&text, &path.display().to_string()).ok());
+            match manifest {
+                Some(manifest) => Opened::Refused(refuse(order, folder, &manifest, &error)),
+                None => Opened::NoManifest(error.to_string()),
+            }
+        }
+    }
+}
+
+/// The store of verdicts.
+pub fn store(common: &Common) -> Result<Store, Failure> {
+    let folder = common.store.clone().or_else(Store::default_folder).ok_or_else(|| {
+        Failure::Machine("no place to keep verdicts: set HOME, or give --store PATH".to_owned())
+    })?;
+    Store::open(folder).map_err(|error| Failure::Machine(error.to_string()))
+}
+
+/// Keeps what was ruled. A store that cannot be written to spoils no judging, but is told: replays need it.
+fn keep(verdicts: &[Verdict], options: &JudgeOptions, common: &Common) {
+    let kept = store(common).and_then(|store| {
+        verdicts.iter().try_for_each(|verdict| {
+            store.put(verdict).map(|_| ()).map_err(|error| Failure::Machine(error.to_string()))
+        })
+    });
+    if let Err(failure) = kept {
+        anstream::eprintln!(
+            "tribunal: the verdicts were not kept, so findings cannot be replayed: {failure}"
+        );
+    }
+    if let Some(folder) = &options.out {
+        let written = fs::create_dir_all(folder).and_then(|()| {
+            verdicts.iter().try_for_each(|verdict| {
+                let path = |extension| folder.join(format!("{}.{extension}", verdict.id));
+                fs::write(path("json"), json::line(verdict) + "\n")?;
+                fs::write(path("md"), markdown::verdict(verdict))
+            })?;
+            fs::write(folder.join("board.md"), markdown::board(verdicts))
+        });
+        if let Err(error) = written {
+            anstream::eprintln!("tribunal: cannot write to {}: {error}", folder.display());
+        }
+    }
+}
+
+fn print(verdicts: &[Verdict], options: &JudgeOptions) -> Result<(), Failure> {
+    let mut out = anstream::stdout();
+    if options.json {
+        for verdict in verdicts {
+            writeln!(out, "{}", json::line(verdict))?;
+        }
+        return Ok(());
+    }
+    let style = style();
+    for verdict in verdicts {
+        writeln!(out, "{}", terminal::verdict(verdict, &style))?;
+    }
+    if verdicts.len() > 1 {
+        writeln!(out, "{}", terminal::board(verdicts, &style))?;
+    }
+    Ok(())
+}
+
+/// How to lay out text here. Colour is written always: `anstream` strips it where it is not wanted.
+pub fn style() -> Style {
+    let width = terminal_size::terminal_size().map_or(100, |(width, _)| usize::from(width.0));
+    Style { color: true, width: width.clamp(60, 140) }
+}

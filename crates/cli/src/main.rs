@@ -1,0 +1,52 @@
+//! `tribunal`: flags, progress, exit codes. Everything else lives in the libraries.
+
+mod arguments;
+mod bench;
+mod challenges;
+mod exit;
+mod house;
+mod judge;
+mod machine;
+mod new;
+mod progress;
+mod replay;
+mod show;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use arguments::{Arguments, Command};
+use exit::{Exit, Failure};
+
+fn main() -> ExitCode {
+    // A judge starts its cages and hosts as copies of itself.
+    tribunal_runner::enter();
+    let arguments = Arguments::parse();
+    arguments.common.color.write_global();
+    match run(&arguments) {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            if !matches!(failure, Failure::BrokenPipe) {
+                anstream::eprintln!("tribunal: {failure}");
+            }
+            ExitCode::from(failure.code())
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<Exit, Failure> {
+    let common = &arguments.common;
+    match &arguments.command {
+        Command::Judge(options) => judge::run(options, common),
+        Command::Board(options) => show::board(options, common),
+        Command::Show(options) => show::verdict(options, common),
+        Command::Replay(options) => replay::run(options, common),
+        Command::New(options) => new::run(options, common),
+        Command::Challenges(options) => challenges::run(options),
+        Command::Bench(options) => bench::run(options, common),
+        Command::Calibrate => machine::calibrate(common),
+        Command::Doctor(options) => machine::doctor(options, common),
+        Command::Schema(options) => show::schema(options),
+    }
+}

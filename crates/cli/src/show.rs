@@ -1,0 +1,56 @@
+//! `tribunal board`, `tribunal show`, `tribunal schema`.
+
+use std::io::Write;
+
+use tribunal_board::{StoreError, json, markdown, ranking, terminal};
+use tribunal_judge::Verdict;
+
+use crate::arguments::{BoardOptions, Common, Format, SchemaOptions, ShowOptions};
+use crate::exit::{Exit, Failure};
+use crate::judge::{store, style};
+
+pub fn board(options: &BoardOptions, common: &Common) -> Result<Exit, Failure> {
+    let contents = store(common)?.all().map_err(|error| Failure::Machine(error.to_string()))?;
+    for damaged in &contents.damaged {
+        anstream::eprintln!("tribunal: skipped {damaged}");
+    }
+    let verdicts = ranking::latest(contents.verdicts);
+    let mut out = anstream::stdout();
+    match options.format {
+        Format::Terminal if verdicts.is_empty() => writeln!(out, "nothing judged yet: tribunal judge PATH")?,
+        Format::Terminal => writeln!(out, "{}", terminal::board(&verdicts, &style()))?,
+        Format::Md => write!(out, "{}", markdown::board(&verdicts))?,
+        Format::Json => {
+            for verdict in &verdicts {
+                writeln!(out, "{}", json::line(verdict))?;
+            }
+        }
+    }
+    Ok(Exit::Accepted)
+}
+
+pub fn verdict(options: &ShowOptions, common: &Common) -> Result<Exit, Failure> {
+    let verdict = stored(&options.id, common)?;
+    let mut out = anstream::stdout();
+    match options.format {
+        Format::Terminal => writeln!(out, "{}", terminal::verdict(&verdict, &style()))?,
+        Format::Md => write!(out, "{}", markdown::verdict(&verdict))?,
+        Format::Json => writeln!(out, "{}", json::line(&verdict))?,
+    }
+    Ok(Exit::Accepted)
+}
+
+/// The stored verdict whose id begins so.
+pub fn stored(prefix: &str, common: &Common) -> Result<Verdict, Failure> {
+    store(common)?.get(prefix).map_err(|error| match error {
+        StoreError::NotFound { .. } | StoreError::Ambiguous { .. } => Failure::Usage(error.to_string()),
+        _ => Failure::Machine(error.to_string()),
+    })
+}
+
+pub fn schema(_: &SchemaOptions) -> Result<Exit, Failure> {
+    let text =
+        serde_json::to_string_pretty(&json::schema()).map_err(|error| Failure::Bug(error.to_string()))?;
+    writeln!(anstream::stdout(), "{text}")?;
+    Ok(Exit::Accepted)
+}

@@ -1,0 +1,15 @@
+//! The challenges, one file each.
+
+mod layer_norm_backward;
+
+pub use layer_norm_backward::LAYER_NORM_BACKWARD;
+
+use crate::Challenge;
+
+/// Every challenge.
+pub const ALL: &[&Challenge] = &[&LAYER_NORM_BACKWARD];
+
+/// The challenge of that id.
+pub fn find(id: &str) -> Option<&'static Challenge> {
+    ALL.iter().copied().find(|challenge| challenge.id == id)
+}

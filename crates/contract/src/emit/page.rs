@@ -1,0 +1,49 @@
+//! The contract as a page to read.
+
+use super::{c, wrap};
+use crate::{Challenge, Field, Kind};
+
+/// What `tribunal challenges <id>` prints of the contract, in Markdown.
+pub fn page(challenge: &Challenge) -> String {
+    let mut text = format!("# {}\n\n{}\n", challenge.title, wrap(challenge.summary, 100, ""));
+    for operation in challenge.operations {
+        let names = |fields: &[Field]| fields.iter().map(|field| field.name).collect::<Vec<_>>().join(", ");
+        text += &format!(
+            "## `{}({}) -> ({})`\n\n{}\n",
+            operation.name,
+            names(operation.inputs),
+            names(operation.outputs),
+            wrap(operation.doc, 100, "")
+        );
+        for field in operation.inputs.iter().chain(operation.outputs) {
+            let kind = match field.kind {
+                Kind::Tensor(shape) => shape,
+                Kind::Real => "number",
+                Kind::Integer => "integer",
+                Kind::State => "opaque",
+            };
+            text += &format!("- `{}` {kind}: {}\n", field.name, field.doc);
+        }
+        text += "\n";
+    }
+    text += "Tensors are float32 unless a capability says more. Refuse what you cannot answer: raise an exception in \
+             Python, return non-zero in C. A refusal of valid input is a failure, and so is an answer to invalid input.\n";
+    if !challenge.capabilities.is_empty() {
+        text += "\n## Capabilities\n\n";
+        for capability in challenge.capabilities {
+            text += &format!("- `{}`: {}\n", capability.name, capability.doc);
+        }
+    }
+    if !challenge.claims.is_empty() {
+        text += "\n## Claims\n\n";
+        for claim in challenge.claims {
+            text += &format!("- `{}`: {}\n", claim.name, claim.doc);
+        }
+    }
+    text += &format!(
+        "\n## In C, C++, Rust or anything with a C ABI\n\n{}\n```c\n{}```\n",
+        wrap(&c::calling(), 100, ""),
+        c::header(challenge)
+    );
+    text
+}

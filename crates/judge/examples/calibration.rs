@@ -1,0 +1,34 @@
+//! Writes `docs/calibration/layer_norm_backward.md`: how well the court judges.
+
+use std::path::Path;
+
+use tribunal_judge::calibration::{page, powerless, try_honest, try_mutants};
+use tribunal_judge::{Effort, Seed};
+
+const SEEDS: u64 = 20;
+
+fn main() -> std::io::Result<()> {
+    let seeds: Vec<Seed> = (0..SEEDS).map(|index| Seed(Seed::PUBLIC.0 + index)).collect();
+    let honest = try_honest(Effort::Standard, &seeds);
+    let caught = try_mutants(Effort::Standard, Seed::PUBLIC);
+    for accusation in &honest.accusations {
+        eprintln!("accused: {accusation:?}");
+    }
+    for (case, used) in honest.used.iter().filter(|(_, used)| **used > 0.4) {
+        eprintln!("honest: {case} {used:.2}");
+    }
+    for caught in &caught {
+        eprintln!(
+            "{}: {} cases, {:?} named, misnamed {:?}\n    {}",
+            caught.mutant,
+            caught.failed.len(),
+            caught.failures,
+            caught.misnamed,
+            caught.message
+        );
+    }
+    eprintln!("powerless: {:?}", powerless(Effort::Standard, Seed::PUBLIC, &caught));
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/calibration");
+    std::fs::create_dir_all(&folder)?;
+    std::fs::write(folder.join("layer_norm_backward.md"), page(&honest, &caught, seeds.len()))
+}

@@ -1,0 +1,222 @@
+//! How well the court judges: honest implementations stay far inside their budgets, mutants are found and named.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use rayon::prelude::*;
+
+use crate::challenges::layer_norm_backward::LayerNormBackward;
+use crate::challenges::layer_norm_backward::variants::{InProcess, Mutant, Variant, honest, mutants};
+use crate::{Case, Challenge, Court, Effort, Observation, Outcome, Plan, Seed};
+
+/// What a right implementation may use of its budget at most.
+pub const HONEST_LIMIT: f64 = 0.5;
+
+/// What a wrong one must be off at least, somewhere.
+pub const MUTANT_LIMIT: f64 = 2.0;
+
+/// An accusation of an honest variant.
+#[derive(Debug, Clone)]
+pub struct Accusation {
+    /// Who was accused.
+    pub variant: &'static str,
+    /// In which case.
+    pub case: String,
+    /// Of what.
+    pub message: String,
+}
+
+/// What the honest variants showed.
+#[derive(Debug, Default)]
+pub struct HonestTable {
+    /// The largest share of its budget that any of them used, by case.
+    pub used: BTreeMap<String, f64>,
+    /// Findings against them; there should be none.
+    pub accusations: Vec<Accusation>,
+}
+
+/// What became of one mutant.
+#[derive(Debug, Clone)]
+pub struct Caught {
+    /// Its name.
+    pub mutant: &'static str,
+    /// What it should be called.
+    pub suspect: Option<&'static str>,
+    /// By how many budgets it was off, by case, where it failed one; infinite for failures that have no size.
+    pub failed: BTreeMap<String, f64>,
+    /// The cases that named it rightly, in order.
+    pub named_by: Vec<String>,
+    /// Failing checks that called it something else: case and name.
+    pub misnamed: Vec<(String, &'static str)>,
+    /// Failing checks and those of them that were named.
+    pub failures: (usize, usize),
+    /// What the first case that named it said, or the first that failed it.
+    pub message: String,
+}
+
+/// Every case that is tried at that effort, with every capability.
+pub fn cases(effort: Effort, seed: Seed) -> Vec<Box<dyn Case>> {
+    LayerNormBackward.cases(&Plan { seed, effort, capabilities: vec!["float64", "bfloat16"] })
+}
+
+/// Tries the honest variants under each seed.
+pub fn try_honest(effort: Effort, seeds: &[Seed]) -> HonestTable {
+    let trials: Vec<(Variant, Seed)> = honest()
+        .into_iter()
+        .flat_map(|variant| seeds.iter().map(move |&seed| (variant.clone(), seed)))
+        .collect();
+    let tables: Vec<HonestTable> =
+        trials.into_par_iter().map(|(variant, seed)| honest_under(&variant, effort, seed)).collect();
+    let mut all = HonestTable::default();
+    for table in tables {
+        all.accusations.extend(table.accusations);
+        for (case, used) in table.used {
+            let most = all.used.entry(case).or_default();
+            *most = most.max(used);
+        }
+    }
+    all
+}
+
+fn honest_under(variant: &Variant, effort: Effort, seed: Seed) -> HonestTable {
+    let mut table = HonestTable::default();
+    for case in cases(effort, seed) {
+        for observation in observe(case.as_ref(), variant, seed) {
+            if observation.outcome != Outcome::Pass {
+                table.accusations.push(Accusation {
+                    variant: variant.name,
+                    case: case.id(),
+                    message: format!("{} (seed {seed}): {}", observation.check, observation.message),
+                });
+            }
+            let most = table.used.entry(case.id()).or_default();
+            *most = most.max(observation.used.unwrap_or(0.0));
+        }
+    }
+    table
+}
+
+/// Tries every mutant.
+pub fn try_mutants(effort: Effort, seed: Seed) -> Vec<Caught> {
+    mutants().into_par_iter().map(|mutant| try_mutant(&mutant, effort, seed)).collect()
+}
+
+fn try_mutant(mutant: &Mutant, effort: Effort, seed: Seed) -> Caught {
+    let mut caught = Caught {
+        mutant: mutant.variant.name,
+        suspect: mutant.suspect,
+        failed: BTreeMap::new(),
+        named_by: Vec::new(),
+        misnamed: Vec::new(),
+        failures: (0, 0),
+        message: String::new(),
+    };
+    for case in cases(effort, seed) {
+        for observation in observe(case.as_ref(), &mutant.variant, seed) {
+            if observation.outcome == Outcome::Pass {
+                continue;
+            }
+            let off = caught.failed.entry(case.id()).or_default();
+            *off = off.max(observation.used.unwrap_or(f64::INFINITY));
+            caught.failures.0 += 1;
+            caught.failures.1 += usize::from(observation.suspect.is_some());
+            if caught.message.is_empty() {
+                caught.message.clone_from(&observation.message);
+            }
+            match observation.suspect {
+                Some(name) if Some(name) == mutant.suspect => {
+                    if caught.named_by.is_empty() {
+                        caught.message.clone_from(&observation.message);
+                    }
+                    if caught.named_by.last() != Some(&case.id()) {
+                        caught.named_by.push(case.id());
+                    }
+                }
+                Some(name) => caught.misnamed.push((case.id(), name)),
+                None => {}
+            }
+        }
+    }
+    caught
+}
+
+fn observe(case: &dyn Case, variant: &Variant, seed: Seed) -> Vec<Observation> {
+    let mut subject = InProcess::new(variant.clone());
+    let mut court = Court::new(&mut subject, seed);
+    case.examine(&mut court).expect("nothing of the machine is involved")
+}
+
+/// Cases that no mutant fails by enough: they are no evidence of anything.
+pub fn powerless(effort: Effort, seed: Seed, caught: &[Caught]) -> Vec<String> {
+    let telling: BTreeSet<&String> = caught
+        .iter()
+        .flat_map(|caught| {
+            caught.failed.iter().filter(|(_, off)| **off >= MUTANT_LIMIT).map(|(case, _)| case)
+        })
+        .collect();
+    cases(effort, seed).iter().map(|case| case.id()).filter(|id| !telling.contains(id)).collect()
+}
+
+/// The published table.
+pub fn page(honest_table: &HonestTable, caught: &[Caught], seeds: usize) -> String {
+    let mut text = String::from(
+        "# Calibration: layer norm, backward\n\nWritten by `cargo run --release -p tribunal-judge --example calibration`; a \
+         test holds it to account.\n\nErrors are in units of the error budget of their element. An honest implementation \
+         must stay below 0.5, a wrong one must exceed 2 somewhere, and 1 is the limit.\n\n",
+    );
+    let _ = writeln!(
+        text,
+        "{} honest variants under {seeds} seeds, {} mutants under one. {} accusations of honest variants.\n",
+        honest().len(),
+        caught.len(),
+        honest_table.accusations.len()
+    );
+    text += "## Families\n\n| family | cases | most that an honest one used | mutants that fail here | \
+             least of their errors |\n|---|---|---|---|---|\n";
+    let mut families: Vec<&str> = Vec::new();
+    for case in cases(Effort::Standard, Seed::PUBLIC) {
+        if !families.contains(&case.family().name()) {
+            families.push(case.family().name());
+        }
+    }
+    for family in families {
+        let of_family = |case: &str| case.split('/').next() == Some(family);
+        let own: Vec<f64> =
+            honest_table.used.iter().filter(|(case, _)| of_family(case)).map(|(_, used)| *used).collect();
+        let worst_of = |caught: &Caught| {
+            caught.failed.iter().filter(|(case, _)| of_family(case)).map(|(_, off)| *off).reduce(f64::max)
+        };
+        let errors: Vec<f64> = caught.iter().filter_map(worst_of).collect();
+        let _ = writeln!(
+            text,
+            "| {family} | {} | {:.2} | {} | {} |",
+            own.len(),
+            own.iter().copied().fold(0.0, f64::max),
+            errors.len(),
+            size(errors.iter().copied().fold(f64::INFINITY, f64::min))
+        );
+    }
+    text += "\n## Mutants\n\n| mutant | called | by how many cases | first | failing cases | largest error |\n\
+             |---|---|---|---|---|---|\n";
+    for caught in caught {
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} | {} | {} |",
+            caught.mutant,
+            caught.suspect.map_or("(no name)".to_owned(), |name| format!("`{name}`")),
+            caught.named_by.len(),
+            caught.named_by.first().or(caught.failed.keys().next()).map_or("none", String::as_str),
+            caught.failed.len(),
+            size(caught.failed.values().copied().fold(0.0, f64::max))
+        );
+    }
+    text
+}
+
+fn size(error: f64) -> String {
+    match error {
+        _ if error.is_infinite() => "∞".to_owned(),
+        _ if error < 100.0 => format!("{error:.1}"),
+        _ => format!("{error:.0e}"),
+    }
+}

@@ -1,0 +1,334 @@
+//! What is tried, in families.
+
+use tribunal_contract::DType;
+use tribunal_runner::MachineError;
+
+use super::checks;
+use super::problem::Problem;
+use super::recipes::{Dy, Gamma, Recipe, X};
+use crate::{Case, Court, Dimension, Effort, Family, Observation, Plan, Severity};
+
+/// What is done with a problem.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Procedure {
+    /// Forward and backward against the oracle.
+    Plain,
+    /// That, and each row on its own, and in another order.
+    RowsApart,
+    /// That, and the input moved by a constant.
+    Shifted,
+    /// That, and the sums of dx and of dx · xhat.
+    Laws,
+    /// That, and twice the gradient.
+    Linear,
+    /// Forward twice, then backward of the first and of the second.
+    Interleaved,
+    /// Three problems of different shapes.
+    InterleavedShapes,
+    /// One cache, the same gradient twice, then another.
+    UsedTwice,
+    /// Gamma is one longer than the rows.
+    LongGamma,
+    /// dy has a row more than x.
+    LongDy,
+    /// Forward and backward, and the directions of the residual.
+    Directions,
+}
+
+/// A kind of case: its family and name in ids, and how it is made.
+#[derive(Debug)]
+pub(super) struct Kind {
+    pub(super) family: Family,
+    pub(super) name: &'static str,
+    pub(super) procedure: Procedure,
+    pub(super) recipe: Recipe,
+}
+
+const NORMAL: X = X::Normal { offset: 0.0, scale: 1.0 };
+const PLAIN: Recipe = Recipe { x: NORMAL, gamma: Gamma::Random, dy: Dy::Normal(1.0), eps: 1e-5 };
+
+const fn of(x: X) -> Recipe {
+    Recipe { x, ..PLAIN }
+}
+
+const fn normal(offset: f64, scale: f64, eps: f64) -> Recipe {
+    Recipe { x: X::Normal { offset, scale }, eps, ..PLAIN }
+}
+
+const fn plain(family: Family, name: &'static str, recipe: Recipe) -> Kind {
+    tried(family, name, recipe, Procedure::Plain)
+}
+
+const fn tried(family: Family, name: &'static str, recipe: Recipe, procedure: Procedure) -> Kind {
+    Kind { family, name, procedure, recipe }
+}
+
+/// Every kind of case. `offset_…` stop where even a two-pass mean leaves an honest answer too little to be judged by.
+#[rustfmt::skip]
+static KINDS: &[Kind] = {
+    use Family::*;
+    use Procedure::*;
+    &[
+        plain(Basic, "normal", PLAIN),
+        plain(Basic, "uniform", Recipe { x: X::Uniform, eps: 1e-3, ..PLAIN }),
+        plain(Basic, "gamma_ones", Recipe { gamma: Gamma::Ones, ..PLAIN }),
+        plain(Basic, "integers", of(X::Integers)),
+        plain(Basic, "positive_dy", Recipe { dy: Dy::Positive, ..PLAIN }),
+        plain(Shapes, "normal", PLAIN),
+        plain(Edge, "zero_rows", of(X::ZeroRows)),
+        plain(Edge, "constant_rows", Recipe { x: X::ConstantRows, eps: 0.1, ..PLAIN }),
+        plain(Edge, "constant_rows_small_eps", Recipe { x: X::ConstantRows, eps: 1e-8, ..PLAIN }),
+        plain(Edge, "gamma_zeros", Recipe { gamma: Gamma::Zeros, ..PLAIN }),
+        plain(Edge, "dy_zeros", Recipe { dy: Dy::Zeros, ..PLAIN }),
+        plain(Edge, "dy_ones", Recipe { dy: Dy::Ones, ..PLAIN }),
+        plain(Edge, "nan_row", of(X::NanRow)),
+        tried(Edge, "gamma_too_long", PLAIN, LongGamma),
+        tried(Edge, "dy_too_long", PLAIN, LongDy),
+        plain(Stability, "offset_10", normal(10.0, 1.0, 1e-5)),
+        plain(Stability, "offset_100", normal(100.0, 1.0, 1e-5)),
+        plain(Stability, "offset_1e3", normal(1e3, 1.0, 1e-5)),
+        plain(Stability, "offset_1e4", normal(-1e4, 1.0, 1e-5)),
+        plain(Stability, "offset_1e5", normal(1e5, 4.0, 1e-5)),
+        plain(Stability, "offset_1e6", normal(1e6, 100.0, 1e-5)),
+        plain(Stability, "offset_1e8", normal(1e8, 1.0, 1e-5)),
+        plain(Stability, "offset_1e10", normal(-1e10, 1.0, 1e-5)),
+        plain(Stability, "x_scale_1e-3", normal(0.0, 1e-3, 1e-5)),
+        plain(Stability, "x_scale_1e3", normal(0.0, 1e3, 1e-5)),
+        plain(Stability, "x_scale_1e6", normal(0.0, 1e6, 1e-5)),
+        plain(Stability, "dy_scale_1e-3", Recipe { dy: Dy::Normal(1e-3), ..PLAIN }),
+        plain(Stability, "dy_scale_1e6", Recipe { dy: Dy::Normal(1e6), ..PLAIN }),
+        plain(Stability, "eps_1", normal(0.0, 1.0, 1.0)),
+        plain(Stability, "eps_0.1", normal(1.0, 1.0, 0.1)),
+        plain(Stability, "eps_1e-8", normal(0.0, 1e-4, 1e-8)),
+        plain(Stability, "deviations", Recipe { x: X::Deviations, eps: 1e-3, ..PLAIN }),
+        plain(Stability, "outlier", of(X::Outlier)),
+        tried(Property, "rows_apart", of(X::Scales), RowsApart),
+        tried(Property, "shifted", of(X::Grid), Shifted),
+        tried(Property, "laws", Recipe { eps: 0.1, ..PLAIN }, Laws),
+        tried(Property, "linear", PLAIN, Linear),
+        plain(Batch, "normal", PLAIN),
+        plain(Batch, "scales", of(X::Scales)),
+        plain(Batch, "offsets", of(X::Offsets)),
+        plain(Batch, "positive_dy", Recipe { dy: Dy::Positive, ..PLAIN }),
+        tried(Stateful, "interleaved", PLAIN, Interleaved),
+        tried(Stateful, "interleaved_shapes", PLAIN, InterleavedShapes),
+        tried(Stateful, "used_twice", PLAIN, UsedTwice),
+        plain(Scale, "normal", PLAIN),
+        plain(Scale, "offset_1", normal(1.0, 1.0, 1e-5)),
+        plain(Adversarial, "drift", Recipe { x: X::Drift, eps: 1e-8, ..PLAIN }),
+        plain(Adversarial, "heavy_tail", of(X::HeavyTail)),
+        plain(Adversarial, "half_overflow", Recipe { dy: Dy::Normal(300.0), ..normal(0.0, 1e5, 1e-5) }),
+        plain(Adversarial, "cancelling", Recipe { dy: Dy::Cancelling, ..PLAIN }),
+        tried(Adversarial, "directions", PLAIN, Directions),
+    ]
+};
+
+/// Shapes in which a kind is tried, from which effort on, and in which dtype.
+struct Listing(Effort, DType, &'static str, &'static str);
+
+#[rustfmt::skip]
+static LISTINGS: &[Listing] = {
+    use DType::{BFloat16 as B16, Float32 as F32, Float64 as F64};
+    use Effort::{Full, Quick, Standard};
+    &[
+        Listing(Quick, F32, "basic/normal", "4x16 2x3x8"),
+        Listing(Standard, F32, "basic/normal", "2x5x64 3x4x257"),
+        Listing(Standard, F32, "basic/uniform", "3x4x32"),
+        Listing(Quick, F32, "basic/gamma_ones", "2x4x32"),
+        Listing(Standard, F32, "basic/integers", "6x16"),
+        Listing(Standard, F32, "basic/positive_dy", "2x6x48"),
+        Listing(Quick, F64, "basic/normal", "2x3x24"),
+        Listing(Standard, F64, "basic/normal", "5x257"),
+        Listing(Standard, F64, "basic/integers", "6x16"),
+        Listing(Quick, B16, "basic/normal", "2x3x24"),
+        Listing(Standard, B16, "basic/normal", "8x256"),
+        Listing(Quick, F32, "shapes/normal", "1x1 1x7 3x5 7x33 2x1x17 2x1025"),
+        Listing(Standard, F32, "shapes/normal",
+            "1x64 2x2 8x3 9x8 1x9x15 5x1x16 31x31 2x127 3x255 2x2x256 2x768 3x1000 2x1023 1x1024 1x4096"),
+        Listing(Full, F32, "shapes/normal", "64x4 65x65 127x2 1x3x511 33x129 1x1x1 1x12288 3x8191"),
+        Listing(Standard, F64, "shapes/normal", "1x1 3x7 2x3x65"),
+        Listing(Standard, B16, "shapes/normal", "3x7 2x1025"),
+        Listing(Quick, F32, "edge/zero_rows", "5x24"),
+        Listing(Quick, F32, "edge/constant_rows", "2x5x32"),
+        Listing(Standard, F32, "edge/constant_rows_small_eps", "6x16"),
+        Listing(Standard, F32, "edge/gamma_zeros", "4x20"),
+        Listing(Standard, F32, "edge/dy_zeros", "4x20"),
+        Listing(Standard, F32, "edge/dy_ones", "3x4x20"),
+        Listing(Quick, F32, "edge/nan_row", "5x24"),
+        Listing(Quick, F32, "edge/gamma_too_long", "4x8"),
+        Listing(Standard, F32, "edge/dy_too_long", "4x8"),
+        Listing(Full, F64, "edge/constant_rows", "6x40"),
+        Listing(Standard, F32, "stability/offset_10", "8x64"),
+        Listing(Standard, F32, "stability/offset_100", "4x2x64"),
+        Listing(Quick, F32, "stability/offset_1e3", "8x64"),
+        Listing(Standard, F32, "stability/offset_1e4", "8x32"),
+        Listing(Standard, F32, "stability/offset_1e5", "8x32"),
+        Listing(Standard, F32, "stability/offset_1e6", "8x32"),
+        Listing(Quick, F64, "stability/offset_1e8", "4x64"),
+        Listing(Standard, F64, "stability/offset_1e10", "4x64"),
+        Listing(Standard, B16, "stability/offset_100", "8x64"),
+        Listing(Quick, F32, "stability/x_scale_1e-3", "4x2x40"),
+        Listing(Standard, F32, "stability/x_scale_1e3", "6x40"),
+        Listing(Standard, F32, "stability/x_scale_1e6", "6x40"),
+        Listing(Standard, F32, "stability/dy_scale_1e-3", "6x40"),
+        Listing(Standard, F32, "stability/dy_scale_1e6", "6x40"),
+        Listing(Standard, F32, "stability/eps_1", "2x4x32"),
+        Listing(Quick, F32, "stability/eps_0.1", "6x32"),
+        Listing(Standard, F32, "stability/eps_1e-8", "6x32"),
+        Listing(Quick, F32, "stability/deviations", "2x5x32"),
+        Listing(Standard, F64, "stability/deviations", "10x32"),
+        Listing(Standard, F32, "stability/outlier", "4x128"),
+        Listing(Quick, F32, "property/rows_apart", "5x24"),
+        Listing(Standard, F32, "property/shifted", "6x48"),
+        Listing(Standard, F32, "property/laws", "2x5x40"),
+        Listing(Standard, F32, "property/linear", "4x40"),
+        Listing(Quick, F32, "batch/normal", "2x16"),
+        Listing(Standard, F32, "batch/normal", "33x20"),
+        Listing(Standard, F32, "batch/scales", "2x8x40"),
+        Listing(Standard, F32, "batch/offsets", "3x4x40"),
+        Listing(Standard, F32, "batch/positive_dy", "7x5x12 513x3"),
+        Listing(Full, F32, "batch/normal", "5000x4"),
+        Listing(Quick, F32, "stateful/interleaved", "2x3x16"),
+        Listing(Standard, F32, "stateful/interleaved_shapes", "4x24"),
+        Listing(Quick, F32, "stateful/used_twice", "4x24"),
+        Listing(Standard, F64, "stateful/interleaved", "3x16"),
+        Listing(Quick, F32, "scale/normal", "32x768"),
+        Listing(Standard, F32, "scale/normal", "2x16x1024 8x4096"),
+        Listing(Standard, F32, "scale/offset_1", "1024x32 2x65536"),
+        Listing(Full, F32, "scale/normal", "4x64x1024 64x4096 512x768"),
+        Listing(Full, F32, "scale/offset_1", "1x262144"),
+        Listing(Quick, F32, "adversarial/drift", "1x65536"),
+        Listing(Quick, F32, "adversarial/heavy_tail", "4x67"),
+        Listing(Standard, F32, "adversarial/heavy_tail", "3x1031 2x2x30"),
+        Listing(Standard, F32, "adversarial/half_overflow", "4x64"),
+        Listing(Standard, F32, "adversarial/cancelling", "6x64"),
+        Listing(Standard, F32, "adversarial/directions", "256x64"),
+        Listing(Standard, F64, "adversarial/directions", "128x64"),
+        Listing(Standard, B16, "adversarial/directions", "256x64"),
+    ]
+};
+
+/// One case: a kind, a shape and a dtype.
+#[derive(Debug, Clone)]
+pub(super) struct LayerNormCase {
+    pub(super) kind: &'static Kind,
+    pub(super) shape: Vec<usize>,
+    pub(super) dtype: DType,
+}
+
+/// The cases of a plan, family by family.
+pub(super) fn list(plan: &Plan) -> Vec<LayerNormCase> {
+    let claimed = |dtype: DType| dtype == DType::Float32 || plan.capabilities.contains(&dtype.name());
+    let mut cases: Vec<LayerNormCase> = LISTINGS
+        .iter()
+        .filter(|Listing(effort, dtype, ..)| included(*effort, plan.effort) && claimed(*dtype))
+        .flat_map(|Listing(_, dtype, kind, shapes)| {
+            shapes.split(' ').map(move |shape| {
+                parse(&format!("{kind}/{shape}/{dtype}")).expect("listed cases are well formed")
+            })
+        })
+        .collect();
+    cases.sort_by_key(|case| case.kind.family);
+    cases
+}
+
+fn included(from: Effort, plan: Effort) -> bool {
+    match plan {
+        Effort::Quick => from == Effort::Quick,
+        Effort::Standard => from != Effort::Full,
+        Effort::Full => true,
+    }
+}
+
+/// The case of an id.
+pub(super) fn parse(id: &str) -> Option<LayerNormCase> {
+    let [family, name, shape, dtype]: [&str; 4] = id.split('/').collect::<Vec<_>>().try_into().ok()?;
+    let kind = KINDS.iter().find(|kind| kind.family.name() == family && kind.name == name)?;
+    let dtype = [DType::Float32, DType::Float64, DType::BFloat16].into_iter().find(|d| d.name() == dtype)?;
+    let shape: Vec<usize> = shape.split('x').map(|extent| extent.parse().ok()).collect::<Option<_>>()?;
+    let elements = shape.iter().try_fold(1usize, |product, &extent| product.checked_mul(extent))?;
+    let well_formed = matches!(shape.len(), 2 | 3) && (1..=1 << 26).contains(&elements);
+    let case = LayerNormCase { kind, shape, dtype };
+    (well_formed && case.keeps_its_point()).then_some(case)
+}
+
+impl LayerNormCase {
+    /// The inputs of the case; `which` tells apart the problems of one that has several.
+    pub(super) fn problem(&self, court: &Court<'_>, which: usize) -> Problem {
+        self.problem_of_shape(court, which, &self.shape)
+    }
+
+    /// The same with another shape.
+    pub(super) fn problem_of_shape(&self, court: &Court<'_>, which: usize, shape: &[usize]) -> Problem {
+        let purpose = if which == 0 { self.id() } else { format!("{}#{which}", self.id()) };
+        self.kind.recipe.draw(court.seed.rng(&purpose), shape, self.dtype)
+    }
+
+    /// How much a failure of this case weighs.
+    pub(super) fn severity(&self) -> Severity {
+        match self.kind.family {
+            Family::Basic | Family::Batch | Family::Stateful => Severity::Critical,
+            _ => Severity::Major,
+        }
+    }
+
+    /// Whether the shape can still show what the kind is about.
+    fn keeps_its_point(&self) -> bool {
+        let cols = self.shape[self.shape.len() - 1];
+        let rows: usize = self.shape[..self.shape.len() - 1].iter().product();
+        let (least_rows, least_cols) = match (self.kind.recipe.x, self.kind.procedure) {
+            // A mean over fewer columns or fewer rows proves nothing here.
+            (X::Drift, _) => (1, 65_536),
+            (_, Procedure::Directions) => (64, 8),
+            (X::ZeroRows | X::NanRow | X::Scales | X::Offsets, _) => (2, 2),
+            (X::ConstantRows | X::Deviations, _) => (5, 2),
+            (X::HeavyTail, _) => (1, 3),
+            _ if self.kind.family == Family::Batch => (2, 1),
+            _ => (1, 1),
+        };
+        rows >= least_rows && cols >= least_cols
+    }
+}
+
+impl Case for LayerNormCase {
+    fn id(&self) -> String {
+        let shape: Vec<String> = self.shape.iter().map(ToString::to_string).collect();
+        format!("{}/{}/{}/{}", self.kind.family.name(), self.kind.name, shape.join("x"), self.dtype)
+    }
+
+    fn family(&self) -> Family {
+        self.kind.family
+    }
+
+    fn dimension(&self) -> Dimension {
+        match self.kind.family {
+            Family::Stability => Dimension::Stability,
+            Family::Adversarial if self.kind.name == "drift" => Dimension::Stability,
+            Family::Basic if self.dtype != DType::Float32 => Dimension::Completeness,
+            _ => Dimension::Correctness,
+        }
+    }
+
+    fn examine(&self, court: &mut Court<'_>) -> Result<Vec<Observation>, MachineError> {
+        checks::examine(self, court)
+    }
+
+    fn smaller(&self) -> Vec<Box<dyn Case>> {
+        let mut shapes = Vec::new();
+        for shrink in [|extent: usize| extent / 2, |extent: usize| extent - 1] {
+            for axis in 0..self.shape.len() {
+                let mut shape = self.shape.clone();
+                shape[axis] = shrink(shape[axis]);
+                if shape[axis] > 0 && !shapes.contains(&shape) {
+                    shapes.push(shape);
+                }
+            }
+        }
+        shapes
+            .into_iter()
+            .map(|shape| Self { shape, ..self.clone() })
+            .filter(Self::keeps_its_point)
+            .map(|case| Box::new(case) as Box<dyn Case>)
+            .collect()
+    }
+}

@@ -1,0 +1,201 @@
+//! Defects that leave marks of their own without having one answer: which depends on the order of sums, on a weight, on
+//! what lay in memory.
+
+use super::oracle::Precision;
+use super::suspects::{Lead, Output, Wrong, shorten};
+use crate::compare::Expected;
+
+/// The error of an element in its budget, infinite where classes differ.
+fn used(expected: &Expected, actual: &[f64], index: usize) -> f64 {
+    let (value, actual) = (expected.values[index], actual[index]);
+    if value.is_nan() && actual.is_nan() || value == actual {
+        return 0.0;
+    }
+    let error = (actual - value).abs() / expected.budget[index];
+    if error.is_nan() { f64::INFINITY } else { error }
+}
+
+/// NaN in the rows that are constant, and everything right elsewhere.
+pub(super) fn nan_at_constant_rows(wrong: Wrong<'_>, actual: &[f64]) -> Option<Lead> {
+    let Wrong { problem, right, output, .. } = wrong;
+    let cols = problem.cols();
+    if !output.has_rows() || cols < 2 {
+        return None;
+    }
+    let expected = output.of_expectations(right);
+    let mut rows = Vec::new();
+    for (row, x) in problem.wide.x.chunks(cols).enumerate() {
+        let range = row * cols..(row + 1) * cols;
+        let constant = x.iter().all(|&value| value == x[0]);
+        if constant && actual[range.clone()].iter().any(|value| !value.is_finite()) {
+            rows.push(row);
+        } else if range.into_iter().any(|index| !(used(expected, actual, index) <= 1.0)) {
+            return None;
+        }
+    }
+    (!rows.is_empty()).then(|| Lead {
+        suspect: "nan_at_constant_rows",
+        says: format!(
+            "constant rows, and only these ({} of {}), are not finite: their variance is 0, and eps keeps the root away \
+             from it",
+            rows.len(),
+            problem.rows()
+        ),
+    })
+}
+
+/// Everything right up to a column, and wrong in every row from there on.
+pub(super) fn tail_unwritten(wrong: Wrong<'_>, actual: &[f64]) -> Option<Lead> {
+    let Wrong { problem, right, output, .. } = wrong;
+    let cols = problem.cols();
+    let expected = output.of_expectations(right);
+    let is_wrong: Vec<bool> =
+        (0..actual.len()).map(|index| !(used(expected, actual, index) <= 1.0)).collect();
+    let first = is_wrong.chunks(cols).filter_map(|row| row.iter().position(|&w| w)).min()?;
+    let tail: Vec<bool> = is_wrong.chunks(cols).flat_map(|row| &row[first..]).copied().collect();
+    let wrong_in_tail = tail.iter().filter(|&&wrong| wrong).count();
+    let block = first.is_multiple_of(4) || first == cols - 1;
+    let short = cols - first < 64.min(cols) || [256, 512, 1024].contains(&first);
+    if first == 0 || !block || !short || wrong_in_tail * 10 < tail.len() * 9 {
+        return None;
+    }
+    Some(Lead {
+        suspect: "tail_skipped",
+        says: format!(
+            "columns 0 to {} are right in every row and the last {} of {cols} are not: the tail is skipped",
+            first - 1,
+            cols - first
+        ),
+    })
+}
+
+/// dx with other weights of its two means: the weights that fit best, if they explain everything.
+pub(super) fn weights_of_terms(wrong: Wrong<'_>, actual: &[f64]) -> Option<Lead> {
+    let Wrong { problem, right, output, .. } = wrong;
+    let cols = problem.cols();
+    if output != Output::Dx || actual.iter().any(|value| !value.is_finite()) {
+        return None;
+    }
+    let mut terms = Vec::with_capacity(actual.len());
+    for (row, &(mean, rstd)) in right.statistics.iter().enumerate() {
+        let range = row * cols..(row + 1) * cols;
+        let xhat: Vec<f64> = problem.wide.x[range.clone()].iter().map(|x| (x - mean) * rstd).collect();
+        let g: Vec<f64> =
+            problem.wide.dy[range].iter().zip(&problem.wide.gamma).map(|(dy, w)| dy * w).collect();
+        let a = g.iter().sum::<f64>() / cols as f64;
+        let c = g.iter().zip(&xhat).map(|(g, xhat)| g * xhat).sum::<f64>() / cols as f64;
+        terms.extend(xhat.iter().map(|xhat| (rstd * a, rstd * xhat * c)));
+    }
+    // actual = right + p · first + q · second, least squares in budgets.
+    let expected = &right.dx;
+    let [mut aa, mut ab, mut bb, mut ar, mut br] = [0.0; 5];
+    for (index, &(first, second)) in terms.iter().enumerate() {
+        let budget = expected.budget[index];
+        let (a, b, r) = (first / budget, second / budget, (actual[index] - expected.values[index]) / budget);
+        (aa, ab, bb, ar, br) = (aa + a * a, ab + a * b, bb + b * b, ar + a * r, br + b * r);
+    }
+    let determinant = aa * bb - ab * ab;
+    if !(determinant > 1e-6 * aa * bb) {
+        return None;
+    }
+    let (p, q) = ((ar * bb - br * ab) / determinant, (br * aa - ar * ab) / determinant);
+    let precision = Precision::of(problem.dtype());
+    let relative = 2.0 * precision.sum(cols) + 8.0 * precision.u + 2.0 * precision.out;
+    let explained = terms.iter().enumerate().all(|(index, &(first, second))| {
+        let value = expected.values[index] + p * first + q * second;
+        let slack = relative * (value.abs() + (p * first).abs() + (q * second).abs());
+        (actual[index] - value).abs() <= expected.budget[index] + slack
+    });
+    let (mean, projection) = (1.0 - p, 1.0 - q);
+    let suspect = match ((mean - 1.0).abs() < 1e-3, (projection - 1.0).abs() < 1e-3) {
+        _ if !explained => return None,
+        (true, false) => "projection_term_scaled",
+        (false, true) if mean.abs() < 1e-3 => "mean_term_missing",
+        _ => return None,
+    };
+    Some(Lead {
+        suspect,
+        says: format!(
+            "the term xhat · mean(g · xhat) has weight {} and mean(g) has weight {}; both should be 1",
+            shorten(projection),
+            shorten(mean)
+        ),
+    })
+}
+
+/// y whose rows have another scale than they should, the more so the farther they stand from zero.
+pub(super) fn one_pass_variance(wrong: Wrong<'_>, actual: &[f64]) -> Option<Lead> {
+    let Wrong { problem, right, output, .. } = wrong;
+    let cols = problem.cols();
+    if output != Output::Y || cols < 4 {
+        return None;
+    }
+    let precision = Precision::of(problem.dtype());
+    let mut worst: Option<(usize, f64, f64, f64)> = None;
+    for (row, &(mean, rstd)) in right.statistics.iter().enumerate() {
+        let range = row * cols..(row + 1) * cols;
+        let var = 1.0 / (rstd * rstd) - problem.eps;
+        let one_pass_error = 16.0 * precision.u * (cols as f64).sqrt() * (mean * mean + var);
+        let seen = if actual[range.clone()].iter().all(|value| value.is_nan()) {
+            // A negative variance.
+            -one_pass_error
+        } else {
+            let scale = row_scale(wrong, actual, row)?;
+            1.0 / (scale * scale) - problem.eps
+        };
+        let honest_error = (precision.sum(cols) + 8.0 * precision.u) * var
+            + (precision.sum(cols) * mean.abs()).powi(2)
+            + 8.0 * precision.u * problem.eps;
+        if !((seen - var).abs() <= one_pass_error + 4.0 * honest_error) {
+            // A root of a negative number that was clamped, or of one that vanished beside a large mean.
+            return None;
+        }
+        let off = (seen - var).abs() / honest_error;
+        if off > 4.0 && worst.is_none_or(|(.., known)| off > known) {
+            worst = Some((row, var, seen, off));
+        }
+    }
+    let (row, var, seen, _) = worst?;
+    let mean = right.statistics[row].0;
+    let seen = if seen < 0.0 { "a negative one".to_owned() } else { shorten(seen) };
+    Some(Lead {
+        suspect: "one_pass_variance",
+        says: format!(
+            "only the variances are off, and only as far as E[x²] - E[x]² loses digits: row {row} has mean {} and \
+             variance {}, and was given {seen}",
+            shorten(mean),
+            shorten(var)
+        ),
+    })
+}
+
+/// The reciprocal deviation that a row of y was made with, if one explains the row.
+fn row_scale(wrong: Wrong<'_>, actual: &[f64], row: usize) -> Option<f64> {
+    let Wrong { problem, right, .. } = wrong;
+    let (cols, wide) = (problem.cols(), &problem.wide);
+    let (mean, rstd) = right.statistics[row];
+    let at = |j: usize| (wide.gamma[j], wide.x[row * cols + j] - mean, actual[row * cols + j] - wide.beta[j]);
+    // y - beta = gamma (scale (x - mean) + shift), least squares.
+    let [mut w, mut d, mut dd, mut r, mut dr] = [0.0; 5];
+    for j in 0..cols {
+        let (gamma, deviation, y) = at(j);
+        let weight = gamma * gamma;
+        w += weight;
+        d += weight * deviation;
+        dd += weight * deviation * deviation;
+        r += gamma * y;
+        dr += gamma * y * deviation;
+    }
+    let determinant = w * dd - d * d;
+    let scale = (w * dr - d * r) / determinant;
+    let shift = (r * dd - d * dr) / determinant;
+    let growth = (scale / rstd).abs().max(1.0);
+    let precision = Precision::of(problem.dtype());
+    let explained = (0..cols).all(|j| {
+        let (gamma, deviation, y) = at(j);
+        let fitted = gamma * (scale * deviation + shift);
+        let slack = (2.0 * precision.sum(cols) + 8.0 * precision.u + 2.0 * precision.out) * fitted.abs();
+        (y - fitted).abs() <= growth * right.y.budget[row * cols + j] + slack
+    });
+    (explained && scale > 0.0).then_some(scale)
+}

@@ -1,0 +1,48 @@
+//! Layer normalisation, forward with a cache and backward from it.
+
+mod behaviours;
+mod cases;
+mod checks;
+mod directions;
+mod experiments;
+mod fits;
+mod oracle;
+mod problem;
+mod recipes;
+mod report;
+mod sampled;
+mod suspects;
+pub mod variants;
+mod workloads;
+
+use crate::workload::Workloads;
+use crate::{Case, Plan};
+
+/// See the module.
+pub struct LayerNormBackward;
+
+impl crate::Challenge for LayerNormBackward {
+    fn contract(&self) -> &'static tribunal_contract::Challenge {
+        &tribunal_contract::challenges::LAYER_NORM_BACKWARD
+    }
+
+    fn rubric(&self) -> &'static str {
+        include_str!("../../../../../challenges/layer_norm_backward/challenge.toml")
+    }
+
+    fn cases(&self, plan: &Plan) -> Vec<Box<dyn Case>> {
+        cases::list(plan).into_iter().map(|case| Box::new(case) as Box<dyn Case>).collect()
+    }
+
+    fn case(&self, id: &str) -> Option<Box<dyn Case>> {
+        cases::parse(id).map(|case| Box::new(case) as Box<dyn Case>)
+    }
+
+    fn workloads(&self, plan: &Plan) -> Workloads {
+        Workloads {
+            timed: workloads::timed(plan.effort, plan.seed),
+            sweeps: workloads::sweeps(plan.seed),
+            weighed: Some(workloads::weighed(plan.seed)),
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! Names for what is wrong.
+//!
+//! An answer that is over its budget is compared with the answers of known wrong behaviours. One that it equals, on an
+//! input where that behaviour and the right one differ, is a lead; so is a defect of arithmetic whose marks the error
+//! bears. Several leads are no name: they are told apart by another input, see [`super::checks`].
+
+use tribunal_contract::{DType, Tensor};
+
+use super::behaviours::{Answers, Behaviour, answer, of_gradient, of_reduction, of_statistics};
+use super::directions;
+use super::fits;
+use super::oracle::{Expectations, Precision, expect_at};
+use super::problem::Problem;
+use crate::compare::{Expected, compare};
+
+/// One of the four results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Output {
+    Y,
+    Dx,
+    Dgamma,
+    Dbeta,
+}
+
+impl Output {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Y => "y",
+            Self::Dx => "dx",
+            Self::Dgamma => "dgamma",
+            Self::Dbeta => "dbeta",
+        }
+    }
+
+    pub(super) fn check(self) -> &'static str {
+        match self {
+            Self::Y => "y_within_budget",
+            Self::Dx => "dx_within_budget",
+            Self::Dgamma => "dgamma_within_budget",
+            Self::Dbeta => "dbeta_within_budget",
+        }
+    }
+
+    /// Whether it has a row of elements for each row of x.
+    pub(super) fn has_rows(self) -> bool {
+        matches!(self, Self::Y | Self::Dx)
+    }
+
+    pub(super) fn of_expectations(self, right: &Expectations) -> &Expected {
+        match self {
+            Self::Y => &right.y,
+            Self::Dx => &right.dx,
+            Self::Dgamma => &right.dgamma,
+            Self::Dbeta => &right.dbeta,
+        }
+    }
+
+    pub(super) fn of_answers(self, answers: &Answers) -> &[f64] {
+        match self {
+            Self::Y => &answers.y,
+            Self::Dx => &answers.dx,
+            Self::Dgamma => &answers.dgamma,
+            Self::Dbeta => &answers.dbeta,
+        }
+    }
+}
+
+/// A defect that would explain a wrong answer.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Lead {
+    /// The suspect's name.
+    pub(super) suspect: &'static str,
+    /// A sentence on it, without capital and full stop.
+    pub(super) says: String,
+}
+
+/// Whether a defect of that name shows in all results, so that one named by its y explains dx and dgamma too.
+pub(super) fn shows_everywhere(suspect: &str) -> bool {
+    [
+        "unbiased_variance",
+        "eps_outside_root",
+        "eps_dropped",
+        "eps_ignored",
+        "rstd_shared_by_rows",
+        "tail_skipped",
+        "one_pass_variance",
+        "narrow_accumulation",
+        "half_precision_inside",
+        "float32_inside",
+        "nan_at_constant_rows",
+    ]
+    .contains(&suspect)
+}
+
+/// Everything needed to look into one wrong result.
+#[derive(Clone, Copy)]
+pub(super) struct Wrong<'a> {
+    pub(super) problem: &'a Problem,
+    pub(super) right: &'a Expectations,
+    pub(super) output: Output,
+    pub(super) actual: &'a Tensor,
+}
+
+/// The defects that would explain a wrong result, each once.
+pub(super) fn leads(wrong: Wrong<'_>) -> Vec<Lead> {
+    let actual = wrong.actual.to_f64();
+    let equal = equal_behaviours(wrong, &actual);
+    if !equal.is_empty() {
+        return equal;
+    }
+    [
+        fits::nan_at_constant_rows,
+        fits::tail_unwritten,
+        fits::weights_of_terms,
+        directions::explanation,
+        fits::one_pass_variance,
+        narrow_arithmetic,
+    ]
+    .iter()
+    .find_map(|look| look(wrong, &actual))
+    .into_iter()
+    .collect()
+}
+
+/// Behaviours that the answer equals, where they differ from the right one.
+fn equal_behaviours(wrong: Wrong<'_>, actual: &[f64]) -> Vec<Lead> {
+    let mut behaviours = match wrong.output {
+        Output::Y => of_statistics(wrong.problem),
+        Output::Dx => [of_gradient(wrong.problem), of_statistics(wrong.problem)].concat(),
+        Output::Dgamma => [of_reduction(wrong.problem), of_statistics(wrong.problem)].concat(),
+        Output::Dbeta => of_reduction(wrong.problem),
+    };
+    behaviours.retain(|behaviour| !(wrong.output == Output::Dbeta && behaviour.suspect == "dgamma_uses_x"));
+    let mut leads: Vec<(f64, Lead)> = Vec::new();
+    for behaviour in behaviours {
+        let Some(match_) = equality(wrong, actual, &behaviour) else { continue };
+        let Match { used, apart, elements } = match_;
+        let says = format!(
+            "it behaves as if {}: equal to that to {} in all {elements} elements, {} from the right answer",
+            behaviour.says,
+            budgets(used),
+            budgets(apart),
+        );
+        let lead = Lead { suspect: behaviour.suspect, says };
+        match leads.iter_mut().find(|(_, other)| other.suspect == lead.suspect) {
+            Some(known) if used < known.0 => *known = (used, lead),
+            Some(_) => {}
+            None => leads.push((used, lead)),
+        }
+    }
+    leads.into_iter().map(|(_, lead)| lead).collect()
+}
+
+/// How well an answer equals a behaviour, in units of what rounding may do to either.
+struct Match {
+    used: f64,
+    /// How far the behaviour is from the right answer.
+    apart: f64,
+    elements: usize,
+}
+
+/// How far a behaviour must be from the right answer for an equality to mean anything.
+const TELLING: f64 = 4.0;
+
+fn equality(wrong: Wrong<'_>, actual: &[f64], behaviour: &Behaviour) -> Option<Match> {
+    let Wrong { problem, right, output, .. } = wrong;
+    let answers = answer(problem, behaviour);
+    let expected = output.of_expectations(right);
+    let precision = Precision::of(problem.dtype());
+    let relative = 2.0 * precision.sum(problem.cols()) + 8.0 * precision.u + 2.0 * precision.out;
+    // What a larger rstd does to the errors of xhat and c, which both enter dx.
+    let growths: Vec<f64> = answers
+        .rstd
+        .iter()
+        .zip(&right.statistics)
+        .map(|(wrong, &(_, right))| (wrong / right).powi(2))
+        .map(|growth| if growth.is_finite() { growth.max(1.0) } else { 1.0 })
+        .collect();
+    let largest = growths.iter().copied().fold(1.0, f64::max);
+    let kept = behaviour.kept().unwrap_or(problem.cols());
+    let mut result = Match { used: 0.0, apart: 0.0, elements: 0 };
+    for (index, &value) in output.of_answers(&answers).iter().enumerate() {
+        if index % problem.cols() >= kept {
+            continue;
+        }
+        let growth = if output.has_rows() { growths[index / problem.cols()] } else { largest };
+        let tolerance = expected.budget[index] * growth + relative * value.abs();
+        let tolerance = if tolerance.is_finite() { tolerance } else { 0.0 };
+        let distance = |a: f64, b: f64| match (a.is_nan(), b.is_nan()) {
+            (true, true) => 0.0,
+            _ if a == b => 0.0,
+            (false, false) if (a - b).is_finite() => (a - b).abs() / tolerance,
+            _ => f64::INFINITY,
+        };
+        result.used = result.used.max(distance(actual[index], value));
+        result.apart = result.apart.max(distance(value, expected.values[index]));
+        result.elements += 1;
+        if result.used > 1.0 {
+            return None;
+        }
+    }
+    (result.apart > TELLING).then_some(result)
+}
+
+/// An error of the size that a narrower type makes, wherever one looks.
+///
+/// Only on rows whose mean is small beside their deviation, where no defect of the statistics makes such errors, and
+/// only where the narrower type's budget is still small enough to exclude something.
+fn narrow_arithmetic(wrong: Wrong<'_>, _: &[f64]) -> Option<Lead> {
+    let Wrong { problem, right, output, actual } = wrong;
+    let far = right.statistics.iter().any(|&(mean, rstd)| mean.abs() * rstd > 4.0);
+    let own = compare(actual, output.of_expectations(right));
+    if far || own.over * 10 < actual.len() {
+        return None;
+    }
+    let narrower: &[DType] = match problem.dtype() {
+        DType::Float64 => &[DType::Float32, DType::Float16, DType::BFloat16],
+        DType::Float32 => &[DType::Float16, DType::BFloat16],
+        _ => &[],
+    };
+    narrower.iter().find_map(|&dtype| {
+        let u = dtype.unit_roundoff();
+        let precision = Precision { u, out: u, step: dtype.subnormal_step() };
+        let then = compare(actual, output.of_expectations(&expect_at(problem, precision)));
+        let excludes = precision.sum(problem.cols().max(problem.rows())) < 0.06;
+        (excludes && then.holds()).then(|| Lead {
+            suspect: if dtype == DType::Float32 { "float32_inside" } else { "half_precision_inside" },
+            says: format!(
+                "its errors are those of arithmetic in {dtype}: {} of that type's, {} of {}'s",
+                budgets(then.used),
+                budgets(own.used),
+                problem.dtype(),
+            ),
+        })
+    })
+}
+
+/// A number of budgets, as people say it.
+pub(super) fn budgets(used: f64) -> String {
+    match used {
+        _ if used.is_infinite() => "infinitely many budgets".to_owned(),
+        _ if used < 1e3 => format!("{} budgets", shorten(used)),
+        _ => format!("{used:.1e} budgets"),
+    }
+}
+
+/// Two or three digits of a number.
+pub(super) fn shorten(value: f64) -> String {
+    match value.abs() {
+        size if size == 0.0 => "0".to_owned(),
+        size if size < 0.01 || size >= 1e5 => format!("{value:.1e}"),
+        size if size < 10.0 => format!("{value:.2}"),
+        size if size < 100.0 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
+    }
+}

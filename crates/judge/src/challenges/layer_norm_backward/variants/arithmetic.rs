@@ -1,0 +1,105 @@
+//! Ways to add up, in a type of one's choice.
+
+use std::ops::{Add, Div, Mul, Sub};
+
+/// A working precision.
+pub(super) trait Real:
+    Copy + PartialOrd + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + Div<Output = Self>
+{
+    fn of(value: f64) -> Self;
+    fn wide(self) -> f64;
+    fn sqrt(self) -> Self;
+    fn mul_add(self, factor: Self, term: Self) -> Self;
+}
+
+macro_rules! real {
+    ($type:ty) => {
+        impl Real for $type {
+            fn of(value: f64) -> Self {
+                value as $type
+            }
+            fn wide(self) -> f64 {
+                f64::from(self)
+            }
+            fn sqrt(self) -> Self {
+                self.sqrt()
+            }
+            fn mul_add(self, factor: Self, term: Self) -> Self {
+                self.mul_add(factor, term)
+            }
+        }
+    };
+}
+real!(f32);
+real!(f64);
+
+/// In which order terms are added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sum {
+    /// One running sum, however long.
+    Running,
+    /// Running sums of 1024 terms, then their sum.
+    Blocks,
+    /// A tree down to 8 terms.
+    Tree,
+    /// So many running sums side by side, with fused multiply-adds.
+    Lanes(usize),
+    /// Kahan's compensated sum.
+    Compensated,
+}
+
+impl Sum {
+    /// The sum of a product's terms.
+    pub(super) fn products<T: Real>(self, count: usize, terms: impl Fn(usize) -> (T, T)) -> T {
+        let term = |index: usize| {
+            let (a, b) = terms(index);
+            a * b
+        };
+        match self {
+            Self::Lanes(lanes) => lanes_of(lanes, count, |sum, index| {
+                let (a, b) = terms(index);
+                a.mul_add(b, sum)
+            }),
+            _ => self.terms(count, term),
+        }
+    }
+
+    /// The sum of terms.
+    pub(super) fn terms<T: Real>(self, count: usize, term: impl Fn(usize) -> T) -> T {
+        let zero = T::of(0.0);
+        match self {
+            Self::Running => (0..count).fold(zero, |sum, index| sum + term(index)),
+            Self::Blocks => (0..count).step_by(1024).fold(zero, |sum, start| {
+                sum + (start..count.min(start + 1024)).fold(zero, |sum, index| sum + term(index))
+            }),
+            Self::Tree => tree(0, count, &term),
+            Self::Lanes(lanes) => lanes_of(lanes, count, |sum, index| sum + term(index)),
+            Self::Compensated => {
+                let (mut sum, mut lost) = (zero, zero);
+                for index in 0..count {
+                    let addend = term(index) - lost;
+                    let next = sum + addend;
+                    lost = (next - sum) - addend;
+                    sum = next;
+                }
+                sum
+            }
+        }
+    }
+}
+
+fn tree<T: Real>(start: usize, end: usize, term: &impl Fn(usize) -> T) -> T {
+    if end - start <= 8 {
+        return (start..end).fold(T::of(0.0), |sum, index| sum + term(index));
+    }
+    let middle = start + (end - start) / 2;
+    tree(start, middle, term) + tree(middle, end, term)
+}
+
+fn lanes_of<T: Real>(lanes: usize, count: usize, step: impl Fn(T, usize) -> T) -> T {
+    let mut sums = vec![T::of(0.0); lanes];
+    for index in 0..count {
+        sums[index % lanes] = step(sums[index % lanes], index);
+    }
+    tree(0, lanes, &|lane| sums[lane])
+}

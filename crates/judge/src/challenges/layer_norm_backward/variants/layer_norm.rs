@@ -1,0 +1,270 @@
+//! A layer norm in plain Rust, in one of several honest ways or with one of many defects.
+
+use tribunal_contract::{DType, Tensor};
+
+use super::arithmetic::{Real, Sum};
+use super::{Backward, Defect, Variant};
+
+/// What forward leaves for backward, in doubles that hold the working precision's values.
+#[derive(Debug, Clone)]
+pub(super) struct Cache {
+    pub(super) dtype: DType,
+    pub(super) shape: Vec<usize>,
+    x: Vec<f64>,
+    xhat: Vec<f64>,
+    mean: Vec<f64>,
+    rstd: Vec<f64>,
+    gamma: Vec<f64>,
+    pub(super) uses: usize,
+}
+
+impl Cache {
+    fn cols(&self) -> usize {
+        self.gamma.len()
+    }
+}
+
+/// The inputs of forward.
+pub(super) struct Inputs<'a> {
+    pub(super) x: &'a Tensor,
+    pub(super) gamma: &'a Tensor,
+    pub(super) beta: &'a Tensor,
+    pub(super) eps: f64,
+}
+
+/// Forward in the working precision `T`.
+pub(super) fn forward<T: Real>(variant: &Variant, inputs: &Inputs<'_>) -> (Vec<f64>, Cache) {
+    let cols = inputs.gamma.len();
+    let (x, gamma, beta) = (inputs.x.to_f64(), inputs.gamma.to_f64(), inputs.beta.to_f64());
+    let mut statistics: Vec<(T, T)> =
+        x.chunks(cols).map(|row| statistics::<T>(variant, row, inputs.eps)).collect();
+    if variant.has(Defect::RstdOfFirstRow) {
+        let first = statistics[0].1;
+        statistics.iter_mut().for_each(|row| row.1 = first);
+    }
+    if variant.has(Defect::RowsMixed) {
+        let all = self::statistics::<T>(variant, &x, inputs.eps);
+        statistics.fill(all);
+    }
+    let mut xhat: Vec<f64> = x
+        .iter()
+        .enumerate()
+        .map(|(index, &x)| {
+            let (mean, rstd) = statistics[index / cols];
+            ((T::of(x) - mean) * rstd).wide()
+        })
+        .collect();
+    if variant.has(Defect::HalfXhat) {
+        xhat = Tensor::from_f64(DType::Float16, [xhat.len()], &xhat).to_f64();
+    }
+    let y = (0..x.len())
+        .map(|index| {
+            let (gamma, beta) = (T::of(gamma[index % cols]), T::of(beta[index % cols]));
+            gamma.mul_add_if(variant, T::of(xhat[index]), beta)
+        })
+        .collect();
+    if variant.has(Defect::HalfCache) {
+        xhat = Tensor::from_f64(DType::Float16, [xhat.len()], &xhat).to_f64();
+    }
+    let cache = Cache {
+        dtype: inputs.x.dtype(),
+        shape: inputs.x.shape().to_vec(),
+        x,
+        xhat,
+        mean: statistics.iter().map(|row| row.0.wide()).collect(),
+        rstd: statistics.iter().map(|row| row.1.wide()).collect(),
+        gamma,
+        uses: 0,
+    };
+    (y, cache)
+}
+
+trait MulAddIf: Real {
+    fn mul_add_if(self, variant: &Variant, factor: Self, term: Self) -> f64 {
+        if matches!(variant.sum, Sum::Lanes(_)) {
+            self.mul_add(factor, term).wide()
+        } else {
+            (self * factor + term).wide()
+        }
+    }
+}
+
+impl<T: Real> MulAddIf for T {}
+
+/// mean and rstd of a row.
+fn statistics<T: Real>(variant: &Variant, row: &[f64], eps: f64) -> (T, T) {
+    let n = T::of(row.len() as f64);
+    let at = |index: usize| T::of(row[index]);
+    let count = if variant.has(Defect::TailOutOfSums) { row.len() - row.len() % 8 } else { row.len() };
+    if variant.welford {
+        return welford(row, eps);
+    }
+    let mean = variant.sum.terms(count, at) / n;
+    let squares = variant.sum.products(count, |index| (at(index) - mean, at(index) - mean));
+    let mut var = squares / n;
+    if variant.has(Defect::OnePassVariance) || variant.has(Defect::OnePassClamped) {
+        var = variant.sum.products(count, |index| (at(index), at(index))) / n - mean * mean;
+        if variant.has(Defect::OnePassClamped) && var < T::of(0.0) {
+            var = T::of(0.0);
+        }
+    }
+    if variant.has(Defect::UnbiasedVariance) {
+        var = squares / (n - T::of(1.0));
+    }
+    let eps = match variant.defect {
+        Some(Defect::EpsDropped | Defect::NanAtConstantRows) => 0.0,
+        Some(Defect::EpsIgnored) => 1e-5,
+        Some(Defect::EpsTenPercent) => eps * 1.1,
+        _ => eps,
+    };
+    if variant.has(Defect::EpsOutside) {
+        return (mean, T::of(1.0) / (var.sqrt() + T::of(eps)));
+    }
+    if variant.has(Defect::NanAtConstantRows) && var > T::of(0.0) {
+        return (mean, T::of(1.0) / (var + T::of(eps_given(variant, eps))).sqrt());
+    }
+    (mean, T::of(1.0) / (var + T::of(eps)).sqrt())
+}
+
+/// The mutant that is not finite at constant rows is right everywhere else.
+fn eps_given(variant: &Variant, eps: f64) -> f64 {
+    variant.eps.unwrap_or(eps)
+}
+
+fn welford<T: Real>(row: &[f64], eps: f64) -> (T, T) {
+    let (mut mean, mut squares) = (T::of(0.0), T::of(0.0));
+    for (index, &x) in row.iter().enumerate() {
+        let delta = T::of(x) - mean;
+        mean = mean + delta / T::of((index + 1) as f64);
+        squares = squares + delta * (T::of(x) - mean);
+    }
+    (mean, T::of(1.0) / (squares / T::of(row.len() as f64) + T::of(eps)).sqrt())
+}
+
+/// The three gradients, in the working precision `T`.
+pub(super) fn backward<T: Real>(variant: &Variant, cache: &Cache, dy: &[f64]) -> [Vec<f64>; 3] {
+    let cols = cache.cols();
+    let rows = dy.len() / cols;
+    let mut dx = Vec::with_capacity(dy.len());
+    let mut means = Vec::with_capacity(rows);
+    for row in 0..rows {
+        let row = Row::<T>::new(variant, cache, dy, row);
+        means.push(row.means());
+    }
+    if variant.has(Defect::MeansMixed) {
+        let all = means.iter().fold(T::of(0.0), |sum, means| sum + means.0) / T::of(rows as f64);
+        means.iter_mut().for_each(|means| means.0 = all);
+    }
+    for (index, &means) in means.iter().enumerate() {
+        dx.extend(Row::<T>::new(variant, cache, dy, index).gradient(means));
+    }
+    let (dgamma, dbeta) = columns::<T>(variant, cache, dy, rows);
+    [dx, dgamma, dbeta]
+}
+
+struct Row<'a, T> {
+    variant: &'a Variant,
+    x: Vec<T>,
+    xhat: Vec<T>,
+    dy: Vec<T>,
+    g: Vec<T>,
+    gamma: Vec<T>,
+    mean: T,
+    rstd: T,
+}
+
+impl<'a, T: Real> Row<'a, T> {
+    fn new(variant: &'a Variant, cache: &Cache, dy: &[f64], row: usize) -> Self {
+        let cols = cache.cols();
+        let range = row * cols..(row + 1) * cols;
+        let narrow = |values: &[f64]| -> Vec<T> { values.iter().map(|&value| T::of(value)).collect() };
+        let (mean, rstd) = (T::of(cache.mean[row]), T::of(cache.rstd[row]));
+        let x = narrow(&cache.x[range.clone()]);
+        let mut xhat = narrow(&cache.xhat[range.clone()]);
+        if variant.backward != Backward::KeptXhat {
+            xhat = x.iter().map(|&x| (x - mean) * rstd).collect();
+        }
+        let (dy, gamma) = (narrow(&dy[range]), narrow(&cache.gamma));
+        let without = variant.has(Defect::GammaOutsideMeans) || variant.has(Defect::GammaOmitted);
+        let g = if without { dy.clone() } else { dy.iter().zip(&gamma).map(|(&dy, &w)| dy * w).collect() };
+        Self { variant, x, xhat, dy, g, gamma, mean, rstd }
+    }
+
+    fn means(&self) -> (T, T) {
+        let n = T::of(self.g.len() as f64);
+        let sum = self.variant.sum;
+        let mean = sum.terms(self.g.len(), |index| self.g[index]) / n;
+        let along = sum.products(self.g.len(), |index| (self.g[index], self.xhat[index]));
+        let along = match self.variant.defect {
+            Some(Defect::ProjectionWithoutEps) => {
+                along / sum.products(self.g.len(), |index| (self.xhat[index], self.xhat[index]))
+            }
+            _ => along / n,
+        };
+        let weight = |value: T, weight: f64| value * T::of(weight);
+        match self.variant.defect {
+            Some(Defect::MeanTermMissing) => (T::of(0.0), along),
+            Some(Defect::ProjectionTermMissing) => (mean, T::of(0.0)),
+            Some(Defect::ProjectionTermDoubled) => (mean, weight(along, 2.0)),
+            Some(Defect::ProjectionTermSlightlyOff) => (mean, weight(along, 1.01)),
+            _ => (mean, along),
+        }
+    }
+
+    fn gradient(&self, (mean, along): (T, T)) -> Vec<f64> {
+        let (n, rstd, count) = (T::of(self.g.len() as f64), self.rstd, self.g.len());
+        let sum = self.variant.sum;
+        let each = |value: &dyn Fn(usize) -> T| (0..count).map(|index| value(index).wide()).collect();
+        match self.variant.backward {
+            // By way of the derivatives of variance and mean, as textbooks have it.
+            Backward::Chain => {
+                let half = T::of(-0.5);
+                let deviation = |index: usize| self.x[index] - self.mean;
+                let dvar = sum.products(count, |index| (self.g[index], deviation(index)));
+                let dvar = dvar * half * rstd * rstd * rstd;
+                let dmean = T::of(-1.0) * rstd * sum.terms(count, |index| self.g[index])
+                    + dvar * T::of(-2.0) * sum.terms(count, deviation) / n;
+                each(&|index| self.g[index] * rstd + dvar * T::of(2.0) * deviation(index) / n + dmean / n)
+            }
+            // Projected first, centred afterwards.
+            Backward::Centred => {
+                let projected: Vec<T> =
+                    (0..count).map(|index| rstd * (self.g[index] - self.xhat[index] * along)).collect();
+                let centre = sum.terms(count, |index| projected[index]) / n;
+                each(&|index| projected[index] - centre)
+            }
+            Backward::KeptXhat | Backward::Recomputed => each(&|index| {
+                let inner = self.g[index] - mean - self.xhat[index] * along;
+                let outer = rstd * inner;
+                if self.variant.has(Defect::GammaOutsideMeans) { outer * self.gamma[index] } else { outer }
+            }),
+        }
+    }
+}
+
+/// dgamma and dbeta.
+fn columns<T: Real>(variant: &Variant, cache: &Cache, dy: &[f64], rows: usize) -> (Vec<f64>, Vec<f64>) {
+    let cols = cache.cols();
+    let first_axis = cache.shape[0];
+    let counted = match variant.defect {
+        Some(Defect::ReductionOverFirstAxis) if cache.shape.len() == 3 => 0..first_axis,
+        Some(Defect::ReductionOverwritten) => rows - 1..rows,
+        _ => 0..rows,
+    };
+    let (start, count) = (counted.start, counted.len());
+    let divisor = T::of(if variant.has(Defect::ReductionAveraged) { rows as f64 } else { 1.0 });
+    let factor = |row: usize, column: usize| {
+        let index = row * cols + column;
+        let (x, mean, rstd) = (T::of(cache.x[index]), T::of(cache.mean[row]), T::of(cache.rstd[row]));
+        match (variant.defect, variant.backward) {
+            (Some(Defect::DgammaUsesX), _) => x,
+            (_, Backward::KeptXhat) => T::of(cache.xhat[index]),
+            _ => (x - mean) * rstd,
+        }
+    };
+    let at = |row: usize, column: usize| T::of(dy[row * cols + column]);
+    let gather = |value: &dyn Fn(usize) -> T| (0..cols).map(|j| (value(j) / divisor).wide()).collect();
+    let dgamma = gather(&|j| variant.sum.products(count, |row| (at(start + row, j), factor(start + row, j))));
+    let dbeta = gather(&|j| variant.sum.terms(count, |row| at(start + row, j)));
+    (dgamma, dbeta)
+}

@@ -1,0 +1,239 @@
+//! Facts about a submission's source: size, duplication, dead code.
+//!
+//! The published rule:
+//!
+//! - *Code lines* are neither blank nor comment; a Python string that stands alone is a comment. Tests are left out of
+//!   everything below, except that what they name is in use: files named as tests that no other file mentions, and
+//!   what is under Rust's `#[cfg(test)]`.
+//! - *`code_duplication`* is code lines over code lines that are not repeats. A repeat is a run of tokens that
+//!   stood before, in this file or another, literals aside: 50 tokens under the same names, or 100 under names
+//!   renamed consistently, over five whole lines (or twice the tokens on fewer). Imports, tables and runs of like
+//!   statements are no repeats.
+//! - *`code_dead`* is code lines over code lines that can be reached. Dead are: functions and Python classes whose
+//!   name nothing mentions that is itself reached from the entry points or from code outside any function; statements
+//!   after `return`, `raise`, `throw`, `break`, `continue` in the same block; Python imports that are not used.
+//! - *`code_longest_function`* is the code lines of the longest function.
+//!
+//! In doubt it is alive: whatever is decorated, overrides, implements a trait, is a C++ member, is exported or has an
+//! attribute that might call it; whatever has a name that occurs anywhere in live code, be it as another thing's, as
+//! an attribute or as a string. Where names are made at run time (`globals()`, `exec`, `getattr` with a computed name,
+//! `##` in a macro), where a file was not read (of a submission's source a megabyte is, if it parses in
+//! a fixed number of steps), or where no entry point is in sight, no function is called dead and
+//! the finding is inconclusive. What does not parse is counted as code, and its words as mentions.
+//!
+//! Source costs points by these ratios only; a finding here is never more than minor.
+
+mod definition;
+mod facts;
+mod grammar;
+mod imports;
+mod names;
+mod reach;
+mod repeats;
+mod report;
+mod scan;
+mod unreachable;
+
+use tribunal_contract::Language;
+
+use self::facts::{Scan, Shared};
+use self::grammar::{Dialect, Grammar, STEPS_MAX};
+use self::report::{Dead, Longest, Repetition};
+use self::scan::Scanner;
+
+/// Bytes of source that are looked at in one submission.
+const BYTES_MAX: usize = 1 << 20;
+
+/// A file of a submission, as text; bytes that are no UTF-8 are the caller's to replace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceFile {
+    /// Path in the submission's folder, with `/`.
+    pub path: String,
+    /// What is in it.
+    pub text: String,
+}
+
+/// What was found out about a submission's source.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct CodeFacts {
+    /// Code lines of all files.
+    code_lines: usize,
+    /// Code lines of the files that were looked into.
+    read_lines: usize,
+    repeated_lines: usize,
+    dead_lines: usize,
+    longest: Option<Longest>,
+    repeats: Vec<Repetition>,
+    dead: Vec<Dead>,
+    /// Why no function can be called dead.
+    undecided: Option<String>,
+    /// Check and message.
+    notes: Vec<(&'static str, String)>,
+}
+
+/// Looks into the contestant's own files; files in no known language are passed over. `entry_points` are the names
+/// of the contract's operations, with or without C's `tribunal_`.
+pub fn inspect(files: &[SourceFile], language: Language, entry_points: &[&str]) -> CodeFacts {
+    let cpp = Dialect::headers_are_cpp(language, files.iter().map(|file| file.path.as_str()));
+    let sources: Vec<(&SourceFile, Dialect)> =
+        files.iter().filter_map(|file| Some((file, Dialect::of(&file.path, cpp)?))).collect();
+    let mut facts = CodeFacts::default();
+    let mut shared = Shared::default();
+    let mut scans = Vec::new();
+    let mut paths = Vec::new();
+    let mut grammars: Vec<Grammar> = Vec::new();
+    let mut bytes_left = BYTES_MAX;
+    let mut steps_left = STEPS_MAX;
+    for &(file, dialect) in &sources {
+        if !grammars.iter().any(|grammar| grammar.dialect == dialect) {
+            grammars.push(Grammar::new(dialect));
+        }
+        let Some(grammar) = grammars.iter().find(|grammar| grammar.dialect == dialect) else { continue };
+        let fits = file.text.len() <= bytes_left;
+        let Some(tree) = fits.then(|| grammar.parse(&file.text, &mut steps_left)).flatten() else {
+            facts.skip(file, fits);
+            continue;
+        };
+        bytes_left -= file.text.len();
+        let test = is_test(file, &sources);
+        let scanner = Scanner::new(grammar, &file.text, &file.path, scans.len(), entry_points, &mut shared);
+        scans.push(scanner.run(tree.root_node(), test));
+        paths.push(file.path.as_str());
+    }
+    facts.undecided = undecided(&facts, &scans, &paths, &shared, entry_points);
+    facts.gather(&scans, &paths, &shared);
+    facts
+}
+
+/// Named as a test, and no part of what is run: no other file mentions it.
+fn is_test(file: &SourceFile, sources: &[(&SourceFile, Dialect)]) -> bool {
+    if !is_test_path(&file.path) {
+        return false;
+    }
+    let (folder, name) = file.path.rsplit_once('/').unwrap_or(("", &file.path));
+    let stem = name.split('.').next().unwrap_or(name);
+    let module =
+        if matches!(stem, "__init__" | "mod") { folder.rsplit('/').next().unwrap_or(folder) } else { stem };
+    !sources.iter().any(|(other, _)| !is_test_path(&other.path) && other.text.contains(module))
+}
+
+fn is_test_path(path: &str) -> bool {
+    let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let stem = name.split('.').next().unwrap_or(name);
+    folder.split('/').any(|part| matches!(part, "test" | "tests"))
+        || stem.starts_with("test_")
+        || stem.ends_with("_test")
+        || matches!(stem, "tests" | "conftest")
+}
+
+fn undecided(
+    facts: &CodeFacts,
+    scans: &[Scan],
+    paths: &[&str],
+    shared: &Shared,
+    entry_points: &[&str],
+) -> Option<String> {
+    if !facts.notes.is_empty() {
+        return Some("not every file was read, so what is unused cannot be told".to_owned());
+    }
+    if let Some((scan, path)) = scans.iter().zip(paths).find(|(scan, _)| scan.dynamic.is_some()) {
+        let line = scan.dynamic.unwrap_or(0) + 1;
+        let path = report::clip(path);
+        return Some(format!(
+            "names are made at run time or by macros ({path}:{line}), so what is unused cannot be told"
+        ));
+    }
+    let in_sight = entry_points
+        .iter()
+        .any(|entry| shared.names.contains(entry) || shared.names.contains(&format!("tribunal_{entry}")));
+    (!in_sight).then(|| "no entry point is in sight, so what is unused cannot be told".to_owned())
+}
+
+impl CodeFacts {
+    /// Counts a file that is not looked into by its filled lines.
+    fn skip(&mut self, file: &SourceFile, fits: bool) {
+        self.code_lines += file.text.split('\n').filter(|line| !line.trim().is_empty()).count();
+        let path = report::clip(&file.path);
+        let why = if fits {
+            "the source takes too many steps to parse".to_owned()
+        } else {
+            format!("at most {BYTES_MAX} bytes of source are looked at")
+        };
+        self.notes.push(("source_read", format!("{path} was not looked into: {why}")));
+    }
+
+    fn gather(&mut self, scans: &[Scan], paths: &[&str], shared: &Shared) {
+        let count = |lines: &[bool]| lines.iter().filter(|&&line| line).count();
+        self.read_lines = scans.iter().map(|scan| count(&scan.code)).sum();
+        self.code_lines += self.read_lines;
+
+        let (repeats, repeated) = repeats::find(scans);
+        self.repeated_lines = repeated.iter().map(|lines| count(lines)).sum();
+        self.repeats = repeats.iter().map(|repeat| Repetition::new(repeat, paths)).collect();
+
+        let mut dead: Vec<Vec<bool>> = scans.iter().map(|scan| vec![false; scan.code.len()]).collect();
+        for (file, first, last, what) in self.find_dead(scans, shared) {
+            let code = &scans[file].code[first..=last];
+            if what.counts {
+                dead[file][first..=last].copy_from_slice(code);
+            }
+            self.dead.push(Dead::new(paths[file], first, last, count(code), &what));
+        }
+        self.dead_lines = dead.iter().map(|lines| count(lines)).sum();
+
+        let longest = scans.iter().zip(paths).flat_map(|(scan, path)| {
+            let mut before = vec![0];
+            before.extend(scan.code.iter().scan(0, |sum, &code| {
+                *sum += usize::from(code);
+                Some(*sum)
+            }));
+            let lengths = scan
+                .functions
+                .iter()
+                .map(move |&(first, last, name)| (before[last + 1] - before[first], path, first, name));
+            lengths.collect::<Vec<_>>()
+        });
+        // The first of equals, so that the answer does not hang on the order of a search.
+        let longest = longest.reduce(|best, next| if next.0 > best.0 { next } else { best });
+        self.longest = longest
+            .map(|(lines, path, first, name)| Longest::new(lines, path, first, shared.names.text(name)));
+
+        for (scan, path) in scans.iter().zip(paths) {
+            if let Some(line) = scan.error {
+                let path = report::clip(path);
+                let message = format!(
+                    "{path} does not parse everywhere, first at line {}: what does was counted",
+                    line + 1
+                );
+                self.notes.push(("source_parsed", message));
+            }
+        }
+    }
+
+    fn find_dead(&self, scans: &[Scan], shared: &Shared) -> Vec<(usize, usize, usize, report::What)> {
+        let mut dead = Vec::new();
+        if self.undecided.is_none() {
+            for i in reach::unused(shared) {
+                let definition = &shared.definitions[i];
+                let name = shared.names.text(definition.name);
+                let what = report::What::unused(definition.class, name);
+                dead.push((definition.file, definition.lines.0, definition.lines.1, what));
+            }
+        }
+        for (file, scan) in scans.iter().enumerate() {
+            for &(first, last) in &scan.unreachable {
+                dead.push((file, first, last, report::What::unreachable()));
+            }
+            for (i, names) in reach::unused_imports(scans, file) {
+                let import = &scan.imports[i];
+                let names = names.iter().map(|&name| shared.names.text(name)).collect::<Vec<_>>();
+                let what = report::What::import(&names, names.len() == import.count);
+                dead.push((file, import.lines.0, import.lines.1, what));
+            }
+        }
+        dead
+    }
+}
+
+#[cfg(test)]
+mod tests;

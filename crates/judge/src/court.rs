@@ -1,0 +1,190 @@
+//! Where a case meets its subject.
+
+use tribunal_contract::{Answer, Argument, Call, Fault, StateId, Tensor, TensorSpec};
+use tribunal_runner::{MachineError, Trouble};
+
+use crate::Seed;
+
+/// Something that answers the operations of a contract: a caged submission, or a function in a test.
+pub trait Subject {
+    /// Makes one call.
+    fn call(&mut self, call: &Call<'_>) -> Result<Answer, Trouble>;
+
+    /// Lets go of a state.
+    fn release(&mut self, state: StateId) -> Result<(), Trouble>;
+
+    /// Starts afresh, without any state, after a fault that ended the subject.
+    fn restart(&mut self) -> Result<(), Trouble>;
+}
+
+/// Everything that passed between a case and its subject, kept for a replay.
+#[derive(Debug, Default)]
+pub struct Record {
+    /// The calls, in order.
+    pub calls: Vec<CallRecord>,
+    /// What each result should have been, where a check said so.
+    pub exhibits: Vec<Exhibit>,
+}
+
+/// One call, as it was made.
+#[derive(Debug)]
+pub struct CallRecord {
+    /// The operation's name.
+    pub operation: &'static str,
+    /// The arguments, in the contract's order.
+    pub inputs: Vec<ArgumentRecord>,
+    /// What each tensor result had to be, in the contract's order.
+    pub outputs: Vec<TensorSpec>,
+    /// The state it made.
+    pub makes: Option<StateId>,
+    /// The tensor results, or why there are none.
+    pub answer: Result<Vec<Tensor>, String>,
+}
+
+/// An argument, as it was given.
+#[derive(Debug)]
+pub enum ArgumentRecord {
+    /// A tensor.
+    Tensor(Tensor),
+    /// A double.
+    Real(f64),
+    /// A 64-bit integer.
+    Integer(i64),
+    /// A state made by an earlier call.
+    State(StateId),
+}
+
+/// What a result of a call should have been.
+#[derive(Debug, Clone)]
+pub struct Exhibit {
+    /// Index into [`Record::calls`].
+    pub call: usize,
+    /// What it is: `expected` or `budget`.
+    pub role: &'static str,
+    /// The result's name in the contract.
+    pub name: String,
+    /// Its contents.
+    pub tensor: Tensor,
+}
+
+/// One case's hold on its subject: calls go through here, and are recorded where somebody wants to see them.
+pub struct Court<'a> {
+    subject: &'a mut dyn Subject,
+    /// Where inputs come from.
+    pub seed: Seed,
+    record: Option<Record>,
+    states: u32,
+    live: Vec<StateId>,
+    calls: usize,
+    deadlines: usize,
+}
+
+impl<'a> Court<'a> {
+    /// A court that keeps nothing.
+    pub fn new(subject: &'a mut dyn Subject, seed: Seed) -> Self {
+        Self { subject, seed, record: None, states: 0, live: Vec::new(), calls: 0, deadlines: 0 }
+    }
+
+    /// A court that keeps every call it hears.
+    pub fn recording(subject: &'a mut dyn Subject, seed: Seed) -> Self {
+        Self { record: Some(Record::default()), ..Self::new(subject, seed) }
+    }
+
+    /// A name for a state to be made.
+    pub fn new_state(&mut self) -> StateId {
+        self.states += 1;
+        StateId(self.states)
+    }
+
+    /// Makes a call. After a fault that ended the subject's process it is started afresh, so that the next case
+    /// finds it well; its states are gone.
+    pub fn call(&mut self, call: &Call<'_>) -> Result<Answer, Trouble> {
+        let answer = self.subject.call(call);
+        self.calls += 1;
+        if let Some(record) = &mut self.record {
+            record.calls.push(CallRecord::new(call, &answer));
+        }
+        match &answer {
+            Ok(_) => self.live.extend(call.makes),
+            Err(Trouble::Fault(fault)) => {
+                self.deadlines += usize::from(matches!(fault, Fault::Deadline { .. }));
+                if fault.ends_process() {
+                    self.live.clear();
+                    self.subject.restart()?;
+                }
+            }
+            Err(Trouble::Machine(_)) => {}
+        }
+        answer
+    }
+
+    /// How many calls ran into the deadline.
+    pub fn deadlines(&self) -> usize {
+        self.deadlines
+    }
+
+    /// Lets go of a state.
+    pub fn release(&mut self, state: StateId) -> Result<(), MachineError> {
+        self.live.retain(|&live| live != state);
+        match self.subject.release(state) {
+            Err(Trouble::Machine(error)) => Err(error),
+            Err(Trouble::Fault(_)) => {
+                self.live.clear();
+                match self.subject.restart() {
+                    Err(Trouble::Machine(error)) => Err(error),
+                    _ => Ok(()),
+                }
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+
+    /// Lets go of every state still held.
+    pub fn release_all(&mut self) -> Result<(), MachineError> {
+        while let Some(&state) = self.live.last() {
+            self.release(state)?;
+        }
+        Ok(())
+    }
+
+    /// Says what a result of the latest call should have been, where somebody wants to know. `role` is `expected` or
+    /// `budget`; `tensor` is only called where it is kept.
+    pub fn exhibit(
+        &mut self,
+        _operation: &'static str,
+        role: &'static str,
+        name: &str,
+        tensor: impl FnOnce() -> Tensor,
+    ) {
+        if let Some(record) = &mut self.record {
+            let call = self.calls.saturating_sub(1);
+            record.exhibits.push(Exhibit { call, role, name: name.to_owned(), tensor: tensor() });
+        }
+    }
+
+    /// What was kept; empty unless recording.
+    pub fn into_record(self) -> Record {
+        self.record.unwrap_or_default()
+    }
+}
+
+impl CallRecord {
+    fn new(call: &Call<'_>, answer: &Result<Answer, Trouble>) -> Self {
+        Self {
+            operation: call.operation,
+            inputs: call
+                .inputs
+                .iter()
+                .map(|input| match *input {
+                    Argument::Tensor(tensor) => ArgumentRecord::Tensor(tensor.clone()),
+                    Argument::Real(value) => ArgumentRecord::Real(value),
+                    Argument::Integer(value) => ArgumentRecord::Integer(value),
+                    Argument::State(state) => ArgumentRecord::State(state),
+                })
+                .collect(),
+            outputs: call.outputs.clone(),
+            makes: call.makes,
+            answer: answer.as_ref().map(|answer| answer.outputs.clone()).map_err(ToString::to_string),
+        }
+    }
+}

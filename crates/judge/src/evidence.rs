@@ -1,0 +1,101 @@
+//! Everything a verdict rests on, as it is recorded.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Effort, Finding};
+
+/// The record of one judging. A verdict is computed from this and a rubric, and from nothing else.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Evidence {
+    /// Who judged, and how.
+    pub judge: JudgeInfo,
+    /// What was judged.
+    pub submission: SubmissionInfo,
+    /// Where.
+    pub machine: Machine,
+    /// What was seen.
+    pub findings: Vec<Finding>,
+    /// What was measured.
+    pub measurements: Vec<Measurement>,
+    /// What was not assessed, and why.
+    pub omissions: Vec<String>,
+    /// Seconds the whole judging took.
+    pub took_s: f64,
+    /// Seconds of it that the submission was at work, or being built or started.
+    pub submission_s: f64,
+}
+
+/// Who judged, and how.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct JudgeInfo {
+    /// Version of the judge.
+    pub version: String,
+    /// Seed of the inputs.
+    pub seed: String,
+    /// How much was tried.
+    pub effort: Effort,
+}
+
+/// What was judged.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SubmissionInfo {
+    /// The contestant's name.
+    pub name: String,
+    /// The challenge's id.
+    pub challenge: String,
+    /// Its language.
+    pub language: String,
+    /// Digest of its files.
+    pub sha256: String,
+    /// The folder it was judged in, for replays.
+    pub folder: String,
+    /// What it was run by: interpreter and numpy, or compiler and flags.
+    pub host: String,
+}
+
+/// Where it was judged.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Machine {
+    /// The processor's name.
+    pub cpu: String,
+    /// Logical processors usable.
+    pub cores: usize,
+    /// Main memory.
+    pub memory_bytes: u64,
+    /// The accelerator, where one took part.
+    pub gpu: Option<String>,
+    /// The cage's tier and the layers that held.
+    pub cage: String,
+}
+
+/// One number with its unit.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Measurement {
+    /// What: `time`, `cache_bytes`, `peak_bytes`, `slope`.
+    pub name: String,
+    /// On what.
+    pub workload: String,
+    /// The median.
+    pub value: f64,
+    /// Its unit, SI.
+    pub unit: String,
+    /// Bootstrap interval of the median, 95 %.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<[f64; 2]>,
+    /// The least that physics or the contract allow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub floor: Option<f64>,
+    /// floor / value: 1 is perfect.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of_floor: Option<f64>,
+    /// value / the reference's value, from interleaved pairs: below 1 is better than the reference.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of_reference: Option<f64>,
+    /// Bootstrap interval of `of_reference`, 95 %.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of_reference_interval: Option<[f64; 2]>,
+    /// Every sample, in the order taken.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub samples: Vec<f64>,
+}

@@ -1,0 +1,314 @@
+//! Puts a subject to every case, and shrinks what fails.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use tribunal_runner::MachineError;
+
+use crate::{
+    Case, Challenge, Court, Dimension, Family, Finding, Observation, Outcome, Seed, Severity, Subject,
+};
+
+/// After so many calls that ran into the deadline, the rest is not tried: the answer is known and the wait is not
+/// worth it.
+const DEADLINES_MAX: usize = 2;
+
+/// Tries per failure when looking for the smallest case that still fails.
+const SHRINK_TRIES: usize = 24;
+
+/// What looking for smaller cases may take altogether.
+const SHRINK_TIME: Duration = Duration::from_millis(1500);
+
+/// Told what is going on; progress bars live elsewhere.
+pub trait Watch: Sync {
+    /// A phase begins, of so many steps where that is known.
+    fn phase(&self, what: &str, steps: Option<usize>);
+    /// A step of the phase begins.
+    fn step(&self, what: &str);
+}
+
+/// Nobody is watching.
+pub struct Unwatched;
+
+impl Watch for Unwatched {
+    fn phase(&self, _: &str, _: Option<usize>) {}
+    fn step(&self, _: &str) {}
+}
+
+/// What the cases showed.
+#[derive(Debug, Default)]
+pub struct Examined {
+    /// One finding per check of each case.
+    pub findings: Vec<Finding>,
+    /// What was not tried, and why.
+    pub omissions: Vec<String>,
+}
+
+/// Tries all cases in order.
+pub fn examine(
+    cases: &[Box<dyn Case>],
+    subject: &mut dyn Subject,
+    seed: Seed,
+    watch: &dyn Watch,
+) -> Examined {
+    let mut examined = Examined::default();
+    let mut failed: Vec<(usize, usize)> = Vec::new();
+    let mut deadlines = 0;
+    watch.phase("cases", Some(cases.len()));
+    for (index, case) in cases.iter().enumerate() {
+        if deadlines >= DEADLINES_MAX {
+            examined.omissions.push(format!(
+                "{} of {} cases were not tried: {deadlines} calls had run into the deadline",
+                cases.len() - index,
+                cases.len()
+            ));
+            break;
+        }
+        watch.step(&case.id());
+        let mut court = Court::new(subject, seed);
+        let observations = case.examine(&mut court).unwrap_or_else(|error| vec![machine_trouble(&error)]);
+        deadlines += court.deadlines();
+        let released = court.release_all();
+        for observation in observations.into_iter().chain(released.err().as_ref().map(machine_trouble)) {
+            if observation.outcome == Outcome::Fail {
+                failed.push((index, examined.findings.len()));
+            }
+            examined.findings.push(finding(case.as_ref(), observation));
+        }
+    }
+    if deadlines == 0 {
+        shrink_failures(cases, &failed, &mut examined.findings, subject, seed, watch);
+    }
+    examined
+}
+
+/// An observation of a case, as evidence.
+pub fn finding(case: &dyn Case, observation: Observation) -> Finding {
+    let Observation { check, outcome, severity, message, suspect, used } = observation;
+    Finding {
+        id: format!("{}:{check}", case.id()),
+        case: case.id(),
+        check: check.to_owned(),
+        family: case.family(),
+        dimension: case.dimension(),
+        outcome,
+        severity,
+        message,
+        suspect: suspect.map(str::to_owned),
+        used,
+        limit: used.map(|_| 1.0),
+        replay: None,
+        smallest: None,
+    }
+}
+
+/// A finding that belongs to no case of the challenge: the submission could not be built, a timed answer was wrong.
+pub fn finding_about(
+    subject: &str,
+    check: &str,
+    dimension: Dimension,
+    outcome: Outcome,
+    severity: Severity,
+    message: String,
+    suspect: Option<&str>,
+) -> Finding {
+    Finding {
+        id: format!("{subject}:{check}"),
+        case: subject.to_owned(),
+        check: check.to_owned(),
+        family: Family::Basic,
+        dimension,
+        outcome,
+        severity,
+        message,
+        suspect: suspect.map(str::to_owned),
+        used: None,
+        limit: None,
+        replay: None,
+        smallest: None,
+    }
+}
+
+fn machine_trouble(error: &MachineError) -> Observation {
+    Observation {
+        check: "tried",
+        outcome: Outcome::Infrastructure,
+        severity: Severity::Minor,
+        message: error.to_string(),
+        suspect: None,
+        used: None,
+    }
+}
+
+/// Shrinks the first failure of each kind; the others of the kind tell nothing new.
+fn shrink_failures(
+    cases: &[Box<dyn Case>],
+    failed: &[(usize, usize)],
+    findings: &mut [Finding],
+    subject: &mut dyn Subject,
+    seed: Seed,
+    watch: &dyn Watch,
+) {
+    let until = Instant::now() + SHRINK_TIME;
+    let mut kinds = BTreeSet::new();
+    for &(case, at) in failed {
+        let kind = (findings[at].suspect.clone(), findings[at].check.clone());
+        if !kinds.insert(kind) {
+            continue;
+        }
+        watch.step(&format!("shrinking {}", findings[at].id));
+        findings[at].smallest = shrink(cases[case].as_ref(), &findings[at], subject, seed, until);
+    }
+}
+
+/// Takes away from a failing case as long as it keeps failing in the same way. `None` if nothing can be taken away.
+fn shrink(
+    case: &dyn Case,
+    failure: &Finding,
+    subject: &mut dyn Subject,
+    seed: Seed,
+    until: Instant,
+) -> Option<String> {
+    let mut smallest: Option<Box<dyn Case>> = None;
+    let mut tries = 0;
+    'smaller: loop {
+        for candidate in smallest.as_deref().unwrap_or(case).smaller() {
+            if tries == SHRINK_TRIES || Instant::now() >= until {
+                break 'smaller;
+            }
+            tries += 1;
+            if fails_alike(candidate.as_ref(), failure, subject, seed) {
+                smallest = Some(candidate);
+                continue 'smaller;
+            }
+        }
+        break;
+    }
+    smallest.map(|case| case.id())
+}
+
+fn fails_alike(case: &dyn Case, failure: &Finding, subject: &mut dyn Subject, seed: Seed) -> bool {
+    let mut court = Court::new(subject, seed);
+    let observations = case.examine(&mut court);
+    if court.release_all().is_err() {
+        return false;
+    }
+    observations.is_ok_and(|observations| {
+        observations.iter().any(|observation| {
+            observation.outcome == Outcome::Fail
+                && observation.check == failure.check
+                && (observation.suspect.map(str::to_owned) == failure.suspect || failure.suspect.is_none())
+        })
+    })
+}
+
+/// Runs one case again and hands out everything it saw.
+pub fn replay(
+    challenge: &dyn Challenge,
+    case_id: &str,
+    subject: &mut dyn Subject,
+    seed: Seed,
+) -> Option<Result<Replay, MachineError>> {
+    let case = challenge.case(case_id)?;
+    let mut court = Court::recording(subject, seed);
+    Some(case.examine(&mut court).map(|observations| Replay {
+        findings: observations.into_iter().map(|observation| finding(case.as_ref(), observation)).collect(),
+        record: court.into_record(),
+    }))
+}
+
+/// One case, run again.
+#[derive(Debug)]
+pub struct Replay {
+    /// What each check saw this time.
+    pub findings: Vec<Finding>,
+    /// The calls and their tensors.
+    pub record: crate::Record,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tribunal_contract::{Answer, Call, Fault, StateId};
+    use tribunal_runner::Trouble;
+
+    /// Answers nothing; refuses or hangs.
+    struct Mute {
+        hangs: bool,
+        restarts: usize,
+    }
+
+    impl Subject for Mute {
+        fn call(&mut self, _: &Call<'_>) -> Result<Answer, Trouble> {
+            Err(if self.hangs {
+                Fault::Deadline { limit_s: 1.0 }.into()
+            } else {
+                Fault::Refused { message: "no".to_owned() }.into()
+            })
+        }
+        fn release(&mut self, _: StateId) -> Result<(), Trouble> {
+            Ok(())
+        }
+        fn restart(&mut self) -> Result<(), Trouble> {
+            self.restarts += 1;
+            Ok(())
+        }
+    }
+
+    /// Fails at every size from `size` down to `least`.
+    #[derive(Clone)]
+    struct Sized {
+        size: usize,
+        least: usize,
+    }
+
+    impl Case for Sized {
+        fn id(&self) -> String {
+            format!("basic/sized/{}", self.size)
+        }
+        fn family(&self) -> Family {
+            Family::Basic
+        }
+        fn dimension(&self) -> Dimension {
+            Dimension::Correctness
+        }
+        fn examine(&self, court: &mut Court<'_>) -> Result<Vec<Observation>, MachineError> {
+            let call = Call { operation: "forward", inputs: vec![], outputs: vec![], makes: None };
+            let refused = court.call(&call).is_err();
+            let fails = refused && self.size >= self.least;
+            Ok(vec![Observation {
+                check: "answers",
+                outcome: if fails { Outcome::Fail } else { Outcome::Pass },
+                severity: Severity::Major,
+                message: String::new(),
+                suspect: None,
+                used: None,
+            }])
+        }
+        fn smaller(&self) -> Vec<Box<dyn Case>> {
+            if self.size > 1 { vec![Box::new(Self { size: self.size / 2, ..*self })] } else { vec![] }
+        }
+    }
+
+    fn cases(sizes: &[usize], least: usize) -> Vec<Box<dyn Case>> {
+        sizes.iter().map(|&size| Box::new(Sized { size, least }) as Box<dyn Case>).collect()
+    }
+
+    #[test]
+    fn a_failure_is_shrunk_to_the_smallest_case_that_still_fails() {
+        let mut subject = Mute { hangs: false, restarts: 0 };
+        let examined = examine(&cases(&[100, 200], 10), &mut subject, Seed(1), &Unwatched);
+        assert_eq!(examined.findings.len(), 2);
+        assert_eq!(examined.findings[0].smallest.as_deref(), Some("basic/sized/12"));
+        assert_eq!(examined.findings[1].smallest, None, "one of each kind is shrunk");
+        assert_eq!(subject.restarts, 0, "a refusal leaves the subject well");
+    }
+
+    #[test]
+    fn what_hangs_is_not_waited_for_a_third_time() {
+        let mut subject = Mute { hangs: true, restarts: 0 };
+        let examined = examine(&cases(&[8; 10], 1), &mut subject, Seed(1), &Unwatched);
+        assert_eq!((examined.findings.len(), subject.restarts), (2, 2));
+        assert_eq!(examined.omissions, ["8 of 10 cases were not tried: 2 calls had run into the deadline"]);
+    }
+}

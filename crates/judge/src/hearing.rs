@@ -1,0 +1,446 @@
+//! A submission before the court: built, started, tried, measured, ruled on.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use tribunal_contract::{Answer, Call, Fault, Language, Manifest, StateId};
+use tribunal_runner::cage::{Applied, Cage};
+use tribunal_runner::{
+    Artefact, MachineError, Session, SessionLimits, Submission, SubmissionError, Trouble, Workshop,
+};
+
+use crate::code::{SourceFile, inspect};
+use crate::evidence::{Evidence, JudgeInfo, Machine, SubmissionInfo};
+use crate::examine::{Examined, Watch, finding_about};
+use crate::measure::Weighed;
+use crate::rubric::Limits;
+use crate::trial::{Measured, hear_cases, hear_measurements};
+use crate::{Challenge, Dimension, Effort, Finding, Outcome, Plan, Rubric, Seed, Severity, Subject, Verdict};
+
+/// Files of the contract itself are not the contestant's code.
+const CONTRACT_FILES: [&str; 2] = ["tribunal.h", "src/contract.rs"];
+
+/// Source beyond this is not read.
+const SOURCE_BYTES_MAX: u64 = 1 << 20;
+
+/// The court's standing order: how every submission of a run is judged.
+#[derive(Debug, Clone)]
+pub struct Order {
+    /// How submissions are built.
+    pub workshop: Workshop,
+    /// How they are caged.
+    pub cage: Cage,
+    /// Where inputs come from.
+    pub seed: Seed,
+    /// How much is tried.
+    pub effort: Effort,
+}
+
+/// A submission under judgement.
+pub struct Hearing<'a> {
+    order: &'a Order,
+    challenge: &'static dyn Challenge,
+    rubric: Rubric,
+    submission: Submission,
+    artefact: Option<Artefact>,
+    applied: Option<Applied>,
+    examined: Examined,
+    measured: Measured,
+    took_s: f64,
+    submission_s: f64,
+}
+
+impl<'a> Hearing<'a> {
+    /// Opens a hearing. Nothing runs yet.
+    pub fn open(order: &'a Order, submission: Submission) -> Self {
+        let challenge = crate::challenges::find(submission.challenge.id).expect("every contract has a court");
+        let rubric = Rubric::parse(challenge.rubric()).expect("the rubrics are checked by a test");
+        Self {
+            order,
+            challenge,
+            rubric,
+            submission,
+            artefact: None,
+            applied: None,
+            examined: Examined::default(),
+            measured: Measured::default(),
+            took_s: 0.0,
+            submission_s: 0.0,
+        }
+    }
+
+    /// Builds the submission, starts it, and puts it to every case. Several hearings may do this at once.
+    pub fn try_cases(&mut self, watch: &dyn Watch) {
+        let started = Instant::now();
+        self.inspect_code();
+        watch.phase("building", None);
+        match self.summon(watch) {
+            Ok(mut dock) => {
+                let mut examined = hear_cases(self.challenge, &self.plan(), &mut dock, watch);
+                self.examined.findings.append(&mut examined.findings);
+                self.examined.omissions.append(&mut examined.omissions);
+                self.submission_s += dock.waited_s;
+            }
+            Err(trouble) => self.examined.findings.push(cannot_start(&trouble)),
+        }
+        self.took_s += started.elapsed().as_secs_f64();
+    }
+
+    /// The contestant's name.
+    pub fn name(&self) -> &str {
+        &self.submission.manifest.name
+    }
+
+    /// The id of the challenge.
+    pub fn challenge(&self) -> &'static str {
+        self.submission.challenge.id
+    }
+
+    /// Whether the answers are such that time and memory are of interest.
+    pub fn deserves_measurements(&self) -> bool {
+        self.applied.is_some()
+    }
+
+    /// Notes something that is not assessed, and why.
+    pub fn omit(&mut self, why: String) {
+        self.measured.omissions.push(why);
+    }
+
+    /// Measures without trying any case first, for benchmarks.
+    pub fn bench(
+        mut self,
+        reference: Option<&Reference<'_>>,
+        watch: &dyn Watch,
+    ) -> Result<Measured, Trouble> {
+        drop(self.summon(watch)?);
+        self.measure(reference, watch);
+        Ok(self.measured)
+    }
+
+    /// Measures time and memory, beside the reference where there is one. One hearing at a time.
+    pub fn measure(&mut self, reference: Option<&Reference<'_>>, watch: &dyn Watch) {
+        if self.artefact.is_none() || self.applied.is_none() {
+            return;
+        }
+        let started = Instant::now();
+        let plan = self.plan();
+        let mut reference = match reference.map(Reference::summon).transpose() {
+            Ok(dock) => dock,
+            Err(trouble) => {
+                self.omit(format!("time was not compared: the reference: {trouble}"));
+                None
+            }
+        };
+        match self.summon(watch) {
+            Ok(mut dock) => {
+                let reference = reference.as_mut().map(|dock| dock as &mut dyn Subject);
+                let findings = &self.examined.findings;
+                let mut measured =
+                    hear_measurements(self.challenge, &plan, findings, &mut dock, reference, watch);
+                self.measured.findings.append(&mut measured.findings);
+                self.measured.measurements.append(&mut measured.measurements);
+                self.measured.omissions.append(&mut measured.omissions);
+                self.submission_s += dock.waited_s;
+            }
+            Err(trouble) => self.examined.findings.push(cannot_start(&trouble)),
+        }
+        self.took_s += started.elapsed().as_secs_f64();
+    }
+
+    /// Rules on what was seen.
+    pub fn rule(self) -> Verdict {
+        let Manifest { name, .. } = &self.submission.manifest;
+        let mut findings = self.examined.findings;
+        findings.extend(self.measured.findings);
+        let mut omissions = self.examined.omissions;
+        omissions.extend(self.measured.omissions);
+        let evidence = Evidence {
+            judge: judge_info(self.order),
+            submission: SubmissionInfo {
+                name: name.clone(),
+                challenge: self.submission.challenge.id.to_owned(),
+                language: self.submission.manifest.language.name().to_owned(),
+                sha256: self.submission.sha256.clone(),
+                folder: self.submission.folder.display().to_string(),
+                host: self.artefact.as_ref().map_or_else(String::new, describe),
+            },
+            machine: machine(self.applied.as_ref()),
+            findings,
+            measurements: self.measured.measurements,
+            omissions,
+            took_s: self.took_s,
+            submission_s: self.submission_s,
+        };
+        Verdict::new(evidence, &self.rubric)
+    }
+
+    /// The submission's subject, caged and started.
+    fn summon(&mut self, watch: &dyn Watch) -> Result<Dock, Trouble> {
+        let started = Instant::now();
+        let artefact = match self.artefact.take() {
+            Some(artefact) => artefact,
+            None => self.order.workshop.make(&self.submission, &|what| watch.step(what))?,
+        };
+        let artefact = self.artefact.insert(artefact);
+        let dock = Dock::start(&self.order.cage, &self.submission, artefact, self.rubric.limits)?;
+        self.submission_s += started.elapsed().as_secs_f64();
+        self.applied = Some(dock.session.applied().clone());
+        Ok(dock)
+    }
+
+    fn plan(&self) -> Plan {
+        Plan {
+            seed: self.order.seed,
+            effort: self.order.effort,
+            capabilities: self.submission.manifest.capabilities.clone(),
+        }
+    }
+
+    fn inspect_code(&mut self) {
+        let language = self.submission.manifest.language;
+        let files = sources(&self.submission.folder, language);
+        let entry_points: Vec<&str> =
+            self.submission.challenge.operations.iter().map(|operation| operation.name).collect();
+        let facts = inspect(&files, language, &entry_points);
+        self.examined.findings.extend(facts.findings());
+        self.measured.measurements.extend(facts.measurements());
+    }
+}
+
+/// The reference submission, built once for a run.
+pub struct Reference<'a> {
+    order: &'a Order,
+    submission: Submission,
+    artefact: Artefact,
+    limits: Limits,
+}
+
+impl<'a> Reference<'a> {
+    /// Builds the reference that lies in a folder.
+    pub fn build(order: &'a Order, folder: &Path, progress: &dyn Fn(&str)) -> Result<Self, String> {
+        let submission = Submission::open(folder).map_err(|error| error.to_string())?;
+        let artefact = order.workshop.make(&submission, progress).map_err(|trouble| trouble.to_string())?;
+        let challenge = crate::challenges::find(submission.challenge.id).expect("every contract has a court");
+        let limits = Rubric::parse(challenge.rubric()).expect("the rubrics are checked by a test").limits;
+        Ok(Self { order, submission, artefact, limits })
+    }
+
+    /// The id of the challenge it answers.
+    pub fn challenge(&self) -> &'static str {
+        self.submission.challenge.id
+    }
+
+    fn summon(&self) -> Result<Dock, Trouble> {
+        Dock::start(&self.order.cage, &self.submission, &self.artefact, self.limits)
+    }
+}
+
+/// A verdict on a folder that has a manifest and yet is no submission.
+pub fn refuse(order: &Order, folder: &Path, manifest: &Manifest, error: &SubmissionError) -> Verdict {
+    let challenge = crate::challenges::find(manifest.challenge).expect("every contract has a court");
+    let rubric = Rubric::parse(challenge.rubric()).expect("the rubrics are checked by a test");
+    let evidence = Evidence {
+        judge: judge_info(order),
+        submission: SubmissionInfo {
+            name: manifest.name.clone(),
+            challenge: manifest.challenge.to_owned(),
+            language: manifest.language.name().to_owned(),
+            sha256: String::new(),
+            folder: folder.display().to_string(),
+            host: String::new(),
+        },
+        machine: machine(None),
+        findings: vec![finding_about(
+            "start",
+            "is_whole",
+            Dimension::Correctness,
+            Outcome::Fail,
+            Severity::Critical,
+            error.to_string(),
+            None,
+        )],
+        measurements: Vec::new(),
+        omissions: Vec::new(),
+        took_s: 0.0,
+        submission_s: 0.0,
+    };
+    Verdict::new(evidence, &rubric)
+}
+
+/// A caged submission as the court's subject. Counts the time spent waiting for it.
+pub struct Dock {
+    session: Session,
+    waited_s: f64,
+}
+
+impl Dock {
+    /// Starts a submission in its cage.
+    pub fn start(
+        cage: &Cage,
+        submission: &Submission,
+        artefact: &Artefact,
+        limits: Limits,
+    ) -> Result<Self, Trouble> {
+        let limits = SessionLimits {
+            call_s: limits.call_s,
+            load_s: limits.load_s,
+            memory_bytes: limits.memory_bytes,
+            output_bytes: limits.output_bytes,
+            ..SessionLimits::default()
+        };
+        let session = Session::start(cage, submission, artefact, limits)?;
+        Ok(Self { session, waited_s: 0.0 })
+    }
+
+    fn waiting<T>(&mut self, work: impl FnOnce(&mut Session) -> T) -> T {
+        let started = Instant::now();
+        let result = work(&mut self.session);
+        self.waited_s += started.elapsed().as_secs_f64();
+        result
+    }
+}
+
+impl Subject for Dock {
+    fn call(&mut self, call: &Call<'_>) -> Result<Answer, Trouble> {
+        let started = Instant::now();
+        let answer = self.session.call(call);
+        // Preparing a call and reading its answer is the court's own work; the rest is the submission's.
+        self.waited_s += match &answer {
+            Ok(answer) => answer.wall_s,
+            Err(_) => started.elapsed().as_secs_f64(),
+        };
+        answer
+    }
+
+    fn release(&mut self, state: StateId) -> Result<(), Trouble> {
+        self.waiting(|session| session.release(state))
+    }
+
+    fn restart(&mut self) -> Result<(), Trouble> {
+        self.waiting(Session::restart)
+    }
+}
+
+impl Weighed for Dock {
+    fn private_bytes(&mut self) -> Result<u64, Trouble> {
+        Ok(self.session.memory()?.anonymous_bytes)
+    }
+
+    fn peak_bytes(&mut self) -> Result<u64, Trouble> {
+        Ok(self.session.memory()?.peak_bytes)
+    }
+
+    fn resident_bytes(&mut self) -> Result<u64, Trouble> {
+        Ok(self.session.memory()?.resident_bytes)
+    }
+
+    fn idle_cpu_s(&mut self, window: Duration) -> Result<f64, Trouble> {
+        Ok(self.session.idle_cpu_s(window)?)
+    }
+}
+
+fn cannot_start(trouble: &Trouble) -> Finding {
+    let check = match trouble {
+        Trouble::Fault(Fault::Build { .. }) => "builds",
+        _ => "starts",
+    };
+    let outcome = match trouble {
+        Trouble::Fault(Fault::Protocol { .. }) => Outcome::Integrity,
+        Trouble::Fault(_) => Outcome::Fail,
+        Trouble::Machine(_) => Outcome::Infrastructure,
+    };
+    let message = trouble.to_string();
+    finding_about("start", check, Dimension::Correctness, outcome, Severity::Critical, message, None)
+}
+
+/// What an artefact is run by, in words.
+pub fn describe(artefact: &Artefact) -> String {
+    match artefact {
+        Artefact::Module(python) => {
+            format!("Python {}, numpy {}, {}", python.version, python.numpy, python.blas)
+        }
+        Artefact::Library(library) => match &library.compiler {
+            Some(compiler) => format!("{compiler} {}", library.flags.join(" ")),
+            None => "prebuilt library".to_owned(),
+        },
+    }
+}
+
+fn judge_info(order: &Order) -> JudgeInfo {
+    JudgeInfo {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        seed: order.seed.to_string(),
+        effort: order.effort,
+    }
+}
+
+/// This machine, as far as it matters to a verdict.
+fn machine(applied: Option<&Applied>) -> Machine {
+    let line = |path: &str, key: &str| {
+        let text = fs::read_to_string(path).unwrap_or_default();
+        text.lines().find_map(|line| {
+            line.strip_prefix(key)?.trim_start().strip_prefix(':').map(str::trim).map(str::to_owned)
+        })
+    };
+    let memory_kib =
+        line("/proc/meminfo", "MemTotal").and_then(|text| text.split(' ').next()?.parse::<u64>().ok());
+    Machine {
+        cpu: line("/proc/cpuinfo", "model name").unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
+        cores: std::thread::available_parallelism().map_or(1, usize::from),
+        memory_bytes: memory_kib.unwrap_or(0) * 1024,
+        gpu: None,
+        cage: applied.map_or_else(String::new, |applied| {
+            let layers: Vec<String> =
+                applied.layers.iter().filter(|state| state.on).map(|state| state.layer.to_string()).collect();
+            format!("tier {}: {}", applied.tier, layers.join(", "))
+        }),
+    }
+}
+
+/// The contestant's own source files of a language, in order of their names.
+fn sources(folder: &Path, language: Language) -> Vec<SourceFile> {
+    let extensions: &[&str] = match language {
+        Language::Python => &["py"],
+        Language::C => &["c", "h", "cc", "cpp", "cxx", "hpp"],
+        Language::Rust => &["rs"],
+        Language::Cuda => &["cu", "cuh"],
+    };
+    let mut files = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        let Ok(entries) = fs::read_dir(&next) else { continue };
+        for entry in entries.flatten() {
+            let (path, Ok(kind)) = (entry.path(), entry.file_type()) else { continue };
+            let name = path.strip_prefix(folder).unwrap_or(&path).to_string_lossy().into_owned();
+            let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or("");
+            if kind.is_dir() && !name.starts_with('.') && name != "target" {
+                folders.push(path);
+            } else if kind.is_file()
+                && extensions.contains(&extension)
+                && !CONTRACT_FILES.contains(&name.as_str())
+                && entry.metadata().is_ok_and(|metadata| metadata.len() <= SOURCE_BYTES_MAX)
+                && let Ok(bytes) = fs::read(&path)
+            {
+                files.push(SourceFile { path: name, text: String::from_utf8_lossy(&bytes).into_owned() });
+            }
+        }
+    }
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    files
+}
+
+/// Runs one case again, against a submission as it is now.
+pub fn replay_submission(
+    order: &Order,
+    submission: &Submission,
+    case: &str,
+    watch: &dyn Watch,
+) -> Result<Option<crate::Replay>, Trouble> {
+    let challenge = crate::challenges::find(submission.challenge.id).expect("every contract has a court");
+    let limits = Rubric::parse(challenge.rubric()).expect("the rubrics are checked by a test").limits;
+    let artefact = order.workshop.make(submission, &|what| watch.step(what))?;
+    let mut dock = Dock::start(&order.cage, submission, &artefact, limits)?;
+    let replay = crate::examine::replay(challenge, case, &mut dock, order.seed);
+    replay.transpose().map_err(|error: MachineError| Trouble::Machine(error))
+}

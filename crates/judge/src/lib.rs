@@ -1,0 +1,38 @@
+//! The court: challenges as code, evidence, rubric and verdict.
+//!
+//! One direction, no way back: a [`Subject`] answers calls, a [`Case`] turns answers into [`Observation`]s, these
+//! become [`Finding`]s of the [`Evidence`], and a [`Verdict`] is a pure function of that.
+//! Nothing here prints, and no foreign code runs in this process.
+
+#![forbid(unsafe_code)]
+
+pub mod calibration;
+mod case;
+pub mod challenges;
+mod code;
+pub mod compare;
+pub mod controls;
+mod court;
+mod direction;
+mod double_double;
+mod evidence;
+mod examine;
+mod finding;
+mod hearing;
+pub mod measure;
+pub mod rubric;
+mod seed;
+pub mod trial;
+mod verdict;
+pub mod workload;
+
+pub use case::{Case, Challenge, Effort, Family, Plan};
+pub use code::{CodeFacts, SourceFile, inspect};
+pub use court::{ArgumentRecord, CallRecord, Court, Exhibit, Record, Subject};
+pub use evidence::{Evidence, JudgeInfo, Machine, Measurement, SubmissionInfo};
+pub use examine::{Examined, Replay, Unwatched, Watch, examine, finding, finding_about, replay};
+pub use finding::{Dimension, Finding, Observation, Outcome, Severity};
+pub use hearing::{Dock, Hearing, Order, Reference, describe, refuse, replay_submission};
+pub use rubric::{Rubric, RubricError};
+pub use seed::Seed;
+pub use verdict::{DimensionScore, Ruling, Verdict};

@@ -1,0 +1,63 @@
+//! Memory from outside: what states keep alive, and what a play needs at its peak.
+
+use std::time::Duration;
+
+use rand_chacha::ChaCha8Rng;
+use tribunal_contract::StateId;
+use tribunal_runner::Trouble;
+
+use super::median;
+use crate::Subject;
+use crate::workload::{KeepsState, Workload};
+
+/// States kept at once; the median over the steps forgives an allocator its first and its odd ones.
+const STATES: u32 = 7;
+
+/// A subject whose memory can be read from outside.
+pub trait Weighed: Subject {
+    /// Bytes of private memory in use now.
+    fn private_bytes(&mut self) -> Result<u64, Trouble>;
+
+    /// Bytes of all memory at the highest point since the process began.
+    fn peak_bytes(&mut self) -> Result<u64, Trouble>;
+
+    /// Bytes of all memory in use now.
+    fn resident_bytes(&mut self) -> Result<u64, Trouble>;
+
+    /// Processor seconds that it uses in a while in which nothing is asked of it.
+    fn idle_cpu_s(&mut self, window: Duration) -> Result<f64, Trouble>;
+}
+
+/// Bytes that one more state keeps alive: how private memory grows from state to state, all of them held.
+pub fn kept_bytes(
+    workload: &dyn KeepsState,
+    subject: &mut dyn Weighed,
+    rng: &mut ChaCha8Rng,
+) -> Result<f64, Trouble> {
+    subject.restart()?;
+    let mut steps = Vec::new();
+    let mut before = None;
+    for state in 1..=STATES {
+        workload.make(rng, subject, StateId(state))?;
+        let now = subject.private_bytes()? as f64;
+        steps.extend(before.replace(now).map(|before| now - before));
+    }
+    for state in 1..=STATES {
+        subject.release(StateId(state))?;
+    }
+    Ok(median(&steps).max(0.0))
+}
+
+/// Bytes at the peak of one play beyond what the process held before it, in a fresh process warmed by a small play.
+pub fn peak_bytes(
+    small: &dyn Workload,
+    workload: &dyn Workload,
+    subject: &mut dyn Weighed,
+    rng: &mut ChaCha8Rng,
+) -> Result<f64, Trouble> {
+    subject.restart()?;
+    small.play(rng, subject)?;
+    let before = subject.resident_bytes()?;
+    workload.play(rng, subject)?;
+    Ok(subject.peak_bytes()?.saturating_sub(before) as f64)
+}

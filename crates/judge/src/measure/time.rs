@@ -1,0 +1,247 @@
+//! Time side by side: the subject and the reference in the same minute, on contents that never repeat.
+
+use std::time::{Duration, Instant};
+
+use rand_chacha::ChaCha8Rng;
+use tribunal_runner::Trouble;
+
+use super::statistics::{Estimate, ratio_over_restarts};
+use crate::workload::{Play, Workload};
+use crate::{Effort, Subject};
+
+/// How much is measured.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Extent {
+    /// Fresh processes of both sides: the unit of evidence.
+    pub restarts: usize,
+    /// Blocks of four plays (subject, reference, reference, subject) in each.
+    pub blocks: usize,
+    /// No further block is begun after so long on one workload.
+    pub budget: Duration,
+}
+
+impl From<Effort> for Extent {
+    fn from(effort: Effort) -> Self {
+        let (restarts, blocks, budget_ms) = match effort {
+            Effort::Quick => (2, 2, 400),
+            Effort::Standard => (5, 3, 1200),
+            Effort::Full => (8, 8, 10_000),
+        };
+        Self { restarts, blocks, budget: Duration::from_millis(budget_ms) }
+    }
+}
+
+/// What side-by-side timing showed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Timed {
+    /// The subject's seconds for one play.
+    pub time: Estimate,
+    /// The subject's time over the reference's, where there was one.
+    pub of_reference: Option<Estimate>,
+    /// Every timed play of the subject, in order.
+    pub samples: Vec<f64>,
+    /// The first thing that was wrong with any timed result.
+    pub wrong: Option<String>,
+}
+
+/// Times plays of a workload in blocks A B B A, so that drift cancels. Before each timed play, one untimed play of the
+/// same side: the first after a switch finds the other's data in the caches.
+pub fn time(
+    workload: &dyn Workload,
+    subject: &mut dyn Subject,
+    mut reference: Option<&mut dyn Subject>,
+    extent: Extent,
+    rng: &mut ChaCha8Rng,
+) -> Result<Timed, Trouble> {
+    let until = Instant::now() + extent.budget;
+    let mut samples = Vec::new();
+    let mut log_ratios = Vec::new();
+    let mut wrong = None;
+    let mut side = |subject: &mut dyn Subject, rng: &mut ChaCha8Rng| -> Result<f64, Trouble> {
+        for _ in 0..2 {
+            let Play { wall_s, wrong: why, .. } = workload.play(rng, subject)?;
+            wrong = wrong.take().or(why);
+            samples.push(wall_s);
+        }
+        samples.swap_remove(samples.len() - 2);
+        Ok(samples[samples.len() - 1])
+    };
+    let mut reference_samples = Vec::new();
+    let mut reference_wrong = None;
+    'restarts: for restart in 0..extent.restarts {
+        if restart > 0 {
+            subject.restart()?;
+            if let Some(reference) = reference.as_deref_mut() {
+                reference.restart()?;
+            }
+        }
+        let mut ratios = Vec::new();
+        for block in 0..extent.blocks {
+            if Instant::now() >= until && !(restart == 0 && block == 0) {
+                if !ratios.is_empty() {
+                    log_ratios.push(ratios);
+                }
+                break 'restarts;
+            }
+            let first = side(subject, rng)?;
+            if let Some(reference) = reference.as_deref_mut() {
+                let mut theirs = 0.0;
+                for _ in 0..2 {
+                    workload.play(rng, reference)?;
+                    let play = workload.play(rng, reference)?;
+                    reference_wrong = reference_wrong.take().or(play.wrong);
+                    reference_samples.push(play.wall_s);
+                    theirs += play.wall_s.ln() / 2.0;
+                }
+                let second = side(subject, rng)?;
+                ratios.push((first.ln() + second.ln()) / 2.0 - theirs);
+            }
+        }
+        if !ratios.is_empty() {
+            log_ratios.push(ratios);
+        }
+    }
+    // A reference that answers wrongly is no measure of anything.
+    let of_reference =
+        (!log_ratios.is_empty() && reference_wrong.is_none()).then(|| ratio_over_restarts(&log_ratios));
+    Ok(Timed { time: Estimate::of_median(&samples), of_reference, samples, wrong })
+}
+
+/// The median seconds of a few plays, for a slope. Stops early when one play takes long.
+pub fn time_roughly(
+    workload: &dyn Workload,
+    subject: &mut dyn Subject,
+    rng: &mut ChaCha8Rng,
+) -> Result<(f64, Option<String>), Trouble> {
+    let mut samples = Vec::new();
+    let mut wrong = None;
+    workload.play(rng, subject)?;
+    for _ in 0..5 {
+        let play = workload.play(rng, subject)?;
+        wrong = wrong.or(play.wrong);
+        samples.push(play.wall_s);
+        if play.wall_s > 0.2 {
+            break;
+        }
+    }
+    Ok((super::median(&samples), wrong))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Seed;
+    use crate::measure::Rate;
+    use tribunal_contract::{Answer, Call, StateId};
+
+    /// A subject whose every call takes what the script says.
+    struct Scripted {
+        times: Vec<f64>,
+        calls: usize,
+        restarts: usize,
+    }
+
+    impl Scripted {
+        fn new(times: &[f64]) -> Self {
+            Self { times: times.to_vec(), calls: 0, restarts: 0 }
+        }
+    }
+
+    impl Subject for Scripted {
+        fn call(&mut self, _: &Call<'_>) -> Result<Answer, Trouble> {
+            let wall_s = self.times[self.calls % self.times.len()];
+            self.calls += 1;
+            Ok(Answer {
+                outputs: vec![],
+                wall_s,
+                cpu_s: wall_s,
+                inputs_changed: vec![],
+                wrote_outside: false,
+                changed_late: false,
+            })
+        }
+        fn release(&mut self, _: StateId) -> Result<(), Trouble> {
+            Ok(())
+        }
+        fn restart(&mut self) -> Result<(), Trouble> {
+            self.restarts += 1;
+            Ok(())
+        }
+    }
+
+    struct OneCall;
+
+    impl Workload for OneCall {
+        fn name(&self) -> String {
+            "one call".to_owned()
+        }
+        fn elements(&self) -> usize {
+            1
+        }
+        fn working_set_bytes(&self) -> usize {
+            1
+        }
+        fn floor_s(&self, _: &Rate) -> f64 {
+            1.0
+        }
+        fn play(&self, _: &mut ChaCha8Rng, subject: &mut dyn Subject) -> Result<Play, Trouble> {
+            let call = Call { operation: "forward", inputs: vec![], outputs: vec![], makes: None };
+            let answer = subject.call(&call)?;
+            let wrong = (answer.wall_s > 100.0).then(|| "late".to_owned());
+            Ok(Play { wall_s: answer.wall_s, cpu_s: answer.cpu_s, wrong })
+        }
+        fn peak_floor_bytes(&self) -> u64 {
+            1
+        }
+    }
+
+    const EXTENT: Extent = Extent { restarts: 4, blocks: 3, budget: Duration::from_secs(60) };
+
+    #[test]
+    fn a_known_ratio_is_found_and_warming_plays_do_not_count() {
+        // Every second play is the timed one; the warming ones are ten times slower.
+        let mut subject = Scripted::new(&[30.0, 3.0]);
+        let mut reference = Scripted::new(&[20.0, 2.0]);
+        let mut rng = Seed(1).rng("time");
+        let timed = time(&OneCall, &mut subject, Some(&mut reference), EXTENT, &mut rng).unwrap();
+        assert_eq!(timed.time.value, 3.0);
+        assert!((timed.of_reference.unwrap().value - 1.5).abs() < 1e-12);
+        assert_eq!(timed.samples.len(), EXTENT.restarts * EXTENT.blocks * 2);
+        assert_eq!((subject.restarts, reference.restarts), (3, 3));
+        assert_eq!(timed.wrong, None);
+    }
+
+    #[test]
+    fn drift_cancels_within_a_block() {
+        // Both sides slow down together, a third over each block of four.
+        let drift = |side: usize| -> Vec<f64> {
+            let order = [0, 3, 1, 2];
+            let at = if side == 0 { [order[0], order[1]] } else { [order[2], order[3]] };
+            at.iter().flat_map(|&i| [1.0, f64::exp(0.1 * f64::from(i))]).collect()
+        };
+        let mut subject = Scripted::new(&drift(0));
+        let mut reference = Scripted::new(&drift(1));
+        let mut rng = Seed(1).rng("time");
+        let timed = time(&OneCall, &mut subject, Some(&mut reference), EXTENT, &mut rng).unwrap();
+        assert!((timed.of_reference.unwrap().value - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_wrong_timed_result_is_told() {
+        let mut subject = Scripted::new(&[1.0, 1.0, 1.0, 101.0]);
+        let mut rng = Seed(1).rng("time");
+        let timed = time(&OneCall, &mut subject, None, EXTENT, &mut rng).unwrap();
+        assert_eq!(timed.wrong.as_deref(), Some("late"));
+        assert_eq!(timed.of_reference, None);
+    }
+
+    #[test]
+    fn a_spent_budget_ends_it_after_the_first_block() {
+        let mut subject = Scripted::new(&[1.0]);
+        let mut reference = Scripted::new(&[1.0]);
+        let extent = Extent { budget: Duration::ZERO, ..EXTENT };
+        let mut rng = Seed(1).rng("time");
+        let timed = time(&OneCall, &mut subject, Some(&mut reference), extent, &mut rng).unwrap();
+        assert_eq!(timed.samples.len(), 2);
+    }
+}

@@ -1,0 +1,110 @@
+//! `challenge.toml`: requirements, weights and limits, fixed in advance.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::Dimension;
+
+/// A challenge's rubric.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rubric {
+    /// What an implementation must do, in words; the key is a short name, the value is the case families or
+    /// checks that decide it.
+    pub requirements: Vec<Requirement>,
+    /// Share of each dimension in the score. Sums to 1.
+    pub weights: BTreeMap<Dimension, f64>,
+    /// What a submission may use.
+    pub limits: Limits,
+    /// How measurements become scores.
+    pub scales: BTreeMap<String, Scale>,
+}
+
+/// Something that is asked for.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Requirement {
+    /// Short name.
+    pub id: String,
+    /// What is asked, in words.
+    pub text: String,
+    /// Prefixes of the findings' ids that decide it.
+    pub decided_by: Vec<String>,
+}
+
+/// What a submission may use.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    /// Seconds for one call.
+    pub call_s: f64,
+    /// Seconds to load.
+    pub load_s: f64,
+    /// Seconds to build.
+    pub build_s: f64,
+    /// Bytes of memory beyond what the tensors of a call take.
+    pub memory_bytes: u64,
+    /// Bytes of printed output.
+    pub output_bytes: u64,
+}
+
+/// A measurement's score: 100 at `full` or better, 0 at `zero` or worse, linear in the logarithm between.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scale {
+    /// The dimension it counts for.
+    pub dimension: Dimension,
+    /// The ratio worth 100.
+    pub full: f64,
+    /// The ratio worth 0.
+    pub zero: f64,
+    /// Share among the scales of its dimension.
+    pub weight: f64,
+}
+
+impl Scale {
+    /// The score of a ratio to the best possible (1 is perfect, more is worse).
+    pub fn score(&self, ratio: f64) -> f64 {
+        if !(ratio > 0.0) {
+            return 0.0;
+        }
+        let share = (self.zero / ratio).ln() / (self.zero / self.full).ln();
+        100.0 * share.clamp(0.0, 1.0)
+    }
+}
+
+/// Why a rubric was refused.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum RubricError {
+    /// Not the TOML it should be.
+    #[error("challenge.toml: {0}")]
+    Syntax(String),
+    /// The weights are not shares of a whole.
+    #[error("challenge.toml: weights add up to {0}, not to 1")]
+    Weights(f64),
+}
+
+impl Rubric {
+    /// Reads `challenge.toml`.
+    pub fn parse(text: &str) -> Result<Self, RubricError> {
+        let rubric: Self = toml::from_str(text).map_err(|error| RubricError::Syntax(error.to_string()))?;
+        let sum: f64 = rubric.weights.values().sum();
+        if (sum - 1.0).abs() > 1e-9 { Err(RubricError::Weights(sum)) } else { Ok(rubric) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scale_is_linear_in_the_logarithm() {
+        let scale = Scale { dimension: Dimension::Performance, full: 1.0, zero: 100.0, weight: 1.0 };
+        assert_eq!(scale.score(0.5), 100.0);
+        assert_eq!(scale.score(1.0), 100.0);
+        assert!((scale.score(10.0) - 50.0).abs() < 1e-9);
+        assert_eq!(scale.score(1000.0), 0.0);
+        assert_eq!(scale.score(f64::NAN), 0.0);
+    }
+}

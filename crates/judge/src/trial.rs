@@ -1,0 +1,297 @@
+//! A trial: first the cases, then, if the answers deserve it, the measurements.
+
+use std::time::{Duration, Instant};
+
+use rand_chacha::ChaCha8Rng;
+use tribunal_runner::Trouble;
+
+use crate::examine::{Examined, Watch, examine, finding_about};
+use crate::measure::{self, Extent, Weighed, bandwidth};
+use crate::workload::Workloads;
+use crate::{Challenge, Dimension, Finding, Measurement, Outcome, Plan, Severity, Subject};
+
+/// A play longer than this is not repeated for an interval.
+const LONG_PLAY_S: f64 = 1.0;
+
+/// Time over floor beyond which a submission is called slow: nothing that leaves the loops to compiled code is.
+const SLOW: f64 = 60.0;
+
+/// Growth beyond which time is said to grow faster than the data. Leaving a cache adds a few tenths to an honest 1.
+const SUPERLINEAR: f64 = 1.4;
+
+/// Kept bytes over the least possible beyond which a cache is called bloated: half a tensor more than one.
+const BLOATED: f64 = 1.5;
+
+/// Share of the floor beyond which a time is not believed without a second look.
+const TOO_FAST: f64 = 1.5;
+
+/// How long it is watched while nothing is asked of it.
+const IDLE: Duration = Duration::from_millis(20);
+
+/// Share of a processor that may be used meanwhile: thread pools take a moment to go to sleep.
+const BUSY: f64 = 0.25;
+
+/// Puts a subject to the challenge's cases.
+pub fn hear_cases(
+    challenge: &dyn Challenge,
+    plan: &Plan,
+    subject: &mut dyn Subject,
+    watch: &dyn Watch,
+) -> Examined {
+    examine(&challenge.cases(plan), subject, plan.seed, watch)
+}
+
+/// What was measured, and what it shows.
+#[derive(Debug, Default)]
+pub struct Measured {
+    /// The numbers.
+    pub measurements: Vec<Measurement>,
+    /// What they show.
+    pub findings: Vec<Finding>,
+    /// What was not measured, and why.
+    pub omissions: Vec<String>,
+}
+
+/// Times and weighs a subject, beside a reference where there is one. Wrong answers on ordinary inputs earn no speed:
+/// then nothing is measured.
+pub fn hear_measurements(
+    challenge: &dyn Challenge,
+    plan: &Plan,
+    examined: &[Finding],
+    subject: &mut dyn Weighed,
+    reference: Option<&mut (dyn Subject + '_)>,
+    watch: &dyn Watch,
+) -> Measured {
+    let mut measured = Measured::default();
+    let wrong = examined.iter().any(|finding| {
+        matches!(finding.outcome, Outcome::Fail | Outcome::Integrity)
+            && finding.severity == Severity::Critical
+    });
+    if wrong {
+        measured.omissions.push("time and memory were not measured: the answers are wrong".to_owned());
+        return measured;
+    }
+    let workloads = challenge.workloads(plan);
+    let mut rng = plan.seed.rng("measurements");
+    watch.phase("measurements", None);
+    if let Err(trouble) = memory(&workloads, subject, &mut rng, watch, &mut measured) {
+        measured.trouble("memory", Dimension::Memory, &trouble);
+    }
+    if let Err(trouble) = time(&workloads, plan, subject, reference, &mut rng, watch, &mut measured) {
+        measured.trouble("performance", Dimension::Performance, &trouble);
+    }
+    measured
+}
+
+impl Measured {
+    fn push_finding(
+        &mut self,
+        about: &str,
+        check: &str,
+        dimension: Dimension,
+        failed: Option<(Severity, String, Option<&str>)>,
+    ) {
+        let finding = match failed {
+            None => {
+                finding_about(about, check, dimension, Outcome::Pass, Severity::Note, String::new(), None)
+            }
+            Some((severity, message, suspect)) => {
+                finding_about(about, check, dimension, Outcome::Fail, severity, message, suspect)
+            }
+        };
+        self.findings.push(finding);
+    }
+
+    fn trouble(&mut self, about: &str, dimension: Dimension, trouble: &Trouble) {
+        let (outcome, severity) = match trouble {
+            Trouble::Fault(tribunal_contract::Fault::Protocol { .. }) => {
+                (Outcome::Integrity, Severity::Major)
+            }
+            Trouble::Fault(_) => (Outcome::Fail, Severity::Major),
+            Trouble::Machine(_) => (Outcome::Infrastructure, Severity::Minor),
+        };
+        let message = trouble.to_string();
+        self.findings.push(finding_about(about, "measured", dimension, outcome, severity, message, None));
+    }
+}
+
+fn memory(
+    workloads: &Workloads,
+    subject: &mut dyn Weighed,
+    rng: &mut ChaCha8Rng,
+    watch: &dyn Watch,
+    measured: &mut Measured,
+) -> Result<(), Trouble> {
+    let Some([small, weighed]) = &workloads.weighed else { return Ok(()) };
+    if let Some(state) = weighed.state() {
+        watch.step("memory a state keeps");
+        let kept = measure::kept_bytes(state, subject, rng)?;
+        let floor = state.floor_bytes() as f64;
+        measured.measurements.push(plain("cache_bytes", &weighed.name(), kept, "B", floor));
+        let ratio = kept / floor;
+        let failed = (ratio > BLOATED).then(|| {
+            let message = format!(
+                "a state of {} keeps {:.2} MB alive, {ratio:.1} times the {:.2} MB it needs",
+                weighed.name(),
+                kept / 1e6,
+                floor / 1e6
+            );
+            (Severity::Minor, message, Some("cache_bloat"))
+        });
+        measured.push_finding("memory/cache", "cache_is_minimal", Dimension::Memory, failed);
+    }
+    watch.step("memory at the peak");
+    let peak = measure::peak_bytes(small.as_ref(), weighed.as_ref(), subject, rng)?;
+    let floor = weighed.peak_floor_bytes() as f64;
+    measured.measurements.push(plain("peak_bytes", &weighed.name(), peak, "B", floor));
+    Ok(())
+}
+
+fn time(
+    workloads: &Workloads,
+    plan: &Plan,
+    subject: &mut dyn Weighed,
+    mut reference: Option<&mut (dyn Subject + '_)>,
+    rng: &mut ChaCha8Rng,
+    watch: &dyn Watch,
+    measured: &mut Measured,
+) -> Result<(), Trouble> {
+    let seconds_per_element = sweeps(workloads, subject, rng, watch, measured)?;
+    rest(subject, measured)?;
+    let extent = Extent::from(plan.effort);
+    for workload in &workloads.timed {
+        watch.step(&format!("time of {}", workload.name()));
+        if seconds_per_element * workload.elements() as f64 > LONG_PLAY_S {
+            measured.omissions.push(format!(
+                "{} was not timed: at the pace seen on smaller sizes one call would take {:.0} s",
+                workload.name(),
+                seconds_per_element * workload.elements() as f64
+            ));
+            continue;
+        }
+        // The machine's pace changes by the minute, so the floor is measured beside.
+        let floor = workload.floor_s(&bandwidth(workload.working_set_bytes(), 0.08));
+        let reference = reference.as_deref_mut().map(|reference| reference as &mut dyn Subject);
+        let timed = measure::time(workload.as_ref(), subject, reference, extent, rng)?;
+        let about = format!("performance/{}", workload.name().replace(' ', "/"));
+        judge_time(&about, timed.time.value / floor, timed.wrong.as_deref(), measured);
+        measured.measurements.push(Measurement {
+            name: "time".to_owned(),
+            workload: workload.name(),
+            value: timed.time.value,
+            unit: "s".to_owned(),
+            interval: Some(timed.time.interval),
+            floor: Some(floor),
+            of_floor: Some(floor / timed.time.value),
+            of_reference: timed.of_reference.map(|ratio| ratio.value),
+            of_reference_interval: timed
+                .of_reference
+                .map(|ratio| ratio.interval)
+                .filter(|interval| interval.iter().all(|bound| bound.is_finite())),
+            samples: timed.samples,
+        });
+    }
+    Ok(())
+}
+
+/// Times sizes that grow along one axis at a time. Returns the seconds an element took at the largest size tried.
+fn sweeps(
+    workloads: &Workloads,
+    subject: &mut dyn Weighed,
+    rng: &mut ChaCha8Rng,
+    watch: &dyn Watch,
+    measured: &mut Measured,
+) -> Result<f64, Trouble> {
+    let mut seconds_per_element = 0.0f64;
+    subject.restart()?;
+    for (axis, sizes) in &workloads.sweeps {
+        watch.step(&format!("growth over {axis}"));
+        let mut points = Vec::new();
+        let mut last = None;
+        for workload in sizes {
+            let started = Instant::now();
+            let (seconds, wrong) = measure::time_roughly(workload.as_ref(), subject, rng)?;
+            points.push((workload.elements() as f64, seconds));
+            last = Some((workload, seconds, wrong));
+            if started.elapsed().as_secs_f64() > LONG_PLAY_S {
+                break;
+            }
+        }
+        let Some((workload, seconds, wrong)) = last else { continue };
+        seconds_per_element = seconds_per_element.max(seconds / workload.elements() as f64);
+        let floor = workload.floor_s(&bandwidth(workload.working_set_bytes(), 0.02));
+        let about = format!("performance/{}", workload.name().replace(' ', "/"));
+        judge_time(&about, seconds / floor, wrong.as_deref(), measured);
+        if points.len() < 2 {
+            measured
+                .omissions
+                .push(format!("growth over {axis} was not measured: one size took {seconds:.1} s"));
+            continue;
+        }
+        let exponent = measure::growth(&points);
+        let span = format!("{axis}, {:.0} to {:.0} elements", points[0].0, points[points.len() - 1].0);
+        measured.measurements.push(plain("growth", &span, exponent, "1", 1.0));
+        let failed = (exponent > SUPERLINEAR).then(|| {
+            let message =
+                format!("time grows with the number of elements to the power {exponent:.2} over {span}");
+            (Severity::Minor, message, Some("superlinear_cost"))
+        });
+        measured.push_finding(
+            &format!("performance/growth/{axis}"),
+            "time_grows_linearly",
+            Dimension::Performance,
+            failed,
+        );
+    }
+    Ok(seconds_per_element)
+}
+
+/// Between calls there is nothing to do. Work there is work that the clock does not see.
+fn rest(subject: &mut dyn Weighed, measured: &mut Measured) -> Result<(), Trouble> {
+    let busy = subject.idle_cpu_s(IDLE)? / IDLE.as_secs_f64();
+    let failed = (busy > BUSY).then(|| {
+        let message = format!("kept {:.0} % of a processor busy while nothing was asked of it", 100.0 * busy);
+        (Severity::Major, message, Some("work_after_done"))
+    });
+    measured.push_finding("performance/between_calls", "rests_between_calls", Dimension::Performance, failed);
+    Ok(())
+}
+
+fn judge_time(about: &str, of_floor: f64, wrong: Option<&str>, measured: &mut Measured) {
+    let failed = wrong.map(|why| (Severity::Major, format!("a timed call answered wrongly: {why}"), None));
+    measured.push_finding(about, "timed_results_right", Dimension::Performance, failed);
+    let failed = (of_floor > SLOW).then(|| {
+        let message = format!("takes {of_floor:.0} times as long as moving the bytes that must be moved");
+        (Severity::Minor, message, Some("slow"))
+    });
+    measured.push_finding(about, "no_slower_than_loops_in_compiled_code", Dimension::Performance, failed);
+    if of_floor * TOO_FAST < 1.0 {
+        let message = format!(
+            "takes {of_floor:.2} of the time that moving its bytes should take: work was avoided, or the floor is wrong"
+        );
+        measured.findings.push(finding_about(
+            about,
+            "no_faster_than_the_floor",
+            Dimension::Performance,
+            Outcome::Inconclusive,
+            Severity::Major,
+            message,
+            None,
+        ));
+    }
+}
+
+fn plain(name: &str, workload: &str, value: f64, unit: &str, floor: f64) -> Measurement {
+    Measurement {
+        name: name.to_owned(),
+        workload: workload.to_owned(),
+        value,
+        unit: unit.to_owned(),
+        interval: None,
+        floor: Some(floor),
+        of_floor: (value > 0.0).then(|| floor / value),
+        of_reference: None,
+        of_reference_interval: None,
+        samples: Vec::new(),
+    }
+}

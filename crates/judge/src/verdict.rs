@@ -1,0 +1,323 @@
+//! From evidence to verdict: a pure function, so that anybody can recompute it.
+//!
+//! The published rule:
+//!
+//! - *correctness*, *stability*: a case counts 1 if every check held, ½ if only minor ones failed, else 0; a
+//!   dimension is the mean over its families of the mean over their cases, so more cases do not weigh more.
+//! - *completeness*: the share of the rubric's requirements that are met.
+//! - *memory*, *performance*, *code*: measurements on the rubric's [`Scale`](crate::rubric::Scale)s, several workloads by their geometric mean;
+//!   0 where a major finding failed in the dimension.
+//! - What was not assessed has no score, and the weights of the rest are scaled up to 1.
+//! - Gates: a critical failure caps the whole at 50; a failure of integrity disqualifies, with 0.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::evidence::{Evidence, JudgeInfo, Machine, Measurement, SubmissionInfo};
+use crate::rubric::Rubric;
+use crate::{Dimension, Family, Finding, Outcome, Severity};
+
+/// The whole's score at most, after a critical failure.
+const CRITICAL_CAP: f64 = 50.0;
+
+/// Version of the verdict's form.
+const SCHEMA: &str = "tribunal.verdict/1";
+
+/// How a judging ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Ruling {
+    /// Nothing major failed.
+    Accepted,
+    /// Something major failed.
+    Rejected,
+    /// It cheated.
+    Disqualified,
+    /// It could not be judged here.
+    Infrastructure,
+}
+
+impl Ruling {
+    /// The name in JSON and tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Accepted => "accepted",
+            Self::Rejected => "rejected",
+            Self::Disqualified => "disqualified",
+            Self::Infrastructure => "infrastructure",
+        }
+    }
+}
+
+/// A dimension's part in the score.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DimensionScore {
+    /// 0 to 100; null where it was not assessed.
+    pub score: Option<f64>,
+    /// The rubric's weight, before what was not assessed is left out.
+    pub weight: f64,
+    /// Whether there was evidence.
+    pub assessed: bool,
+}
+
+/// Whether a requirement is met.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RequirementMet {
+    /// The rubric's short name for it.
+    pub id: String,
+    /// What is asked, in words.
+    pub text: String,
+    /// Null where no evidence decides it.
+    pub met: Option<bool>,
+}
+
+/// What the court rules, and all it rests on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Verdict {
+    /// Always `tribunal.verdict/1`.
+    pub schema: String,
+    /// Digest of what was judged and how: judging the same again gives the same id.
+    pub id: String,
+    /// Who judged, and how.
+    pub judge: JudgeInfo,
+    /// What was judged.
+    pub submission: SubmissionInfo,
+    /// How it ended.
+    pub outcome: Ruling,
+    /// 0 to 100; null where it could not be judged.
+    pub score: Option<f64>,
+    /// The parts of the score.
+    pub dimensions: BTreeMap<Dimension, DimensionScore>,
+    /// The rubric's requirements.
+    pub requirements: Vec<RequirementMet>,
+    /// What was seen.
+    pub findings: Vec<Finding>,
+    /// What was measured.
+    pub measurements: Vec<Measurement>,
+    /// What was not assessed, and why.
+    pub omissions: Vec<String>,
+    /// Where.
+    pub machine: Machine,
+    /// Seconds the whole judging took.
+    pub took_s: f64,
+    /// Seconds of it that the submission was at work, or being built or started.
+    pub submission_s: f64,
+}
+
+impl Verdict {
+    /// Rules on the evidence.
+    pub fn new(evidence: Evidence, rubric: &Rubric) -> Self {
+        let id = verdict_id(&evidence);
+        let requirements = requirements(&evidence.findings, rubric);
+        let dimensions: BTreeMap<_, _> = Dimension::ALL
+            .iter()
+            .map(|&dimension| {
+                let score = dimension_score(dimension, &evidence, rubric, &requirements);
+                let weight = rubric.weights.get(&dimension).copied().unwrap_or(0.0);
+                (dimension, DimensionScore { score, weight, assessed: score.is_some() })
+            })
+            .collect();
+        let outcome = ruling(&evidence.findings);
+        let score = whole(outcome, &dimensions, &evidence.findings);
+        let mut findings = evidence.findings;
+        for finding in &mut findings {
+            finding.replay = Some(format!("tribunal replay {id}/{}", finding.id));
+        }
+        Self {
+            schema: SCHEMA.to_owned(),
+            id,
+            judge: evidence.judge,
+            submission: evidence.submission,
+            outcome,
+            score,
+            dimensions,
+            requirements,
+            findings,
+            measurements: evidence.measurements,
+            omissions: evidence.omissions,
+            machine: evidence.machine,
+            took_s: evidence.took_s,
+            submission_s: evidence.submission_s,
+        }
+    }
+
+    /// The evidence it rests on, to be ruled on again.
+    pub fn evidence(&self) -> Evidence {
+        Evidence {
+            judge: self.judge.clone(),
+            submission: self.submission.clone(),
+            machine: self.machine.clone(),
+            findings: self.findings.clone(),
+            measurements: self.measurements.clone(),
+            omissions: self.omissions.clone(),
+            took_s: self.took_s,
+            submission_s: self.submission_s,
+        }
+    }
+
+    /// The findings that failed, the gravest first; among equals, in the order in which they were found.
+    pub fn failures(&self) -> Vec<&Finding> {
+        let mut failures: Vec<_> = self
+            .findings
+            .iter()
+            .filter(|finding| matches!(finding.outcome, Outcome::Fail | Outcome::Integrity))
+            .collect();
+        failures.sort_by_key(|finding| {
+            std::cmp::Reverse((
+                finding.outcome == Outcome::Integrity,
+                finding.severity,
+                finding.suspect.is_some(),
+            ))
+        });
+        failures
+    }
+}
+
+fn verdict_id(evidence: &Evidence) -> String {
+    let mut hash = Sha256::new();
+    let JudgeInfo { version, seed, effort } = &evidence.judge;
+    let SubmissionInfo { name, challenge, sha256, .. } = &evidence.submission;
+    for part in [version, seed, &format!("{effort:?}"), name, challenge, sha256] {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part.as_bytes());
+    }
+    hash.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn ruling(findings: &[Finding]) -> Ruling {
+    let any = |test: &dyn Fn(&Finding) -> bool| findings.iter().any(test);
+    if any(&|f| f.outcome == Outcome::Integrity) {
+        Ruling::Disqualified
+    } else if any(&|f| f.outcome == Outcome::Fail && f.severity >= Severity::Major) {
+        Ruling::Rejected
+    } else if any(&|f| f.outcome == Outcome::Infrastructure && f.severity == Severity::Critical)
+        // What is read off the source passes without anything having run.
+        || !any(&|f| f.outcome == Outcome::Pass && f.dimension != Dimension::Code)
+    {
+        Ruling::Infrastructure
+    } else {
+        Ruling::Accepted
+    }
+}
+
+fn whole(
+    ruling: Ruling,
+    dimensions: &BTreeMap<Dimension, DimensionScore>,
+    findings: &[Finding],
+) -> Option<f64> {
+    match ruling {
+        Ruling::Infrastructure => return None,
+        Ruling::Disqualified => return Some(0.0),
+        Ruling::Accepted | Ruling::Rejected => {}
+    }
+    let assessed = || dimensions.values().filter_map(|d| d.score.map(|score| (score, d.weight)));
+    let weight: f64 = assessed().map(|(_, weight)| weight).sum();
+    if weight <= 0.0 {
+        return None;
+    }
+    let score = assessed().map(|(score, weight)| score * weight).sum::<f64>() / weight;
+    let critical = findings.iter().any(|f| f.outcome == Outcome::Fail && f.severity == Severity::Critical);
+    Some(if critical { score.min(CRITICAL_CAP) } else { score })
+}
+
+fn dimension_score(
+    dimension: Dimension,
+    evidence: &Evidence,
+    rubric: &Rubric,
+    requirements: &[RequirementMet],
+) -> Option<f64> {
+    match dimension {
+        Dimension::Correctness | Dimension::Stability => by_cases(dimension, &evidence.findings),
+        Dimension::Completeness => {
+            let decided: Vec<_> = requirements.iter().filter_map(|requirement| requirement.met).collect();
+            let met = decided.iter().filter(|&&met| met).count();
+            (!decided.is_empty()).then(|| 100.0 * met as f64 / decided.len() as f64)
+        }
+        Dimension::Memory | Dimension::Performance | Dimension::Code => {
+            by_scales(dimension, evidence, rubric)
+        }
+        Dimension::Tests | Dimension::Analysis => None,
+    }
+}
+
+fn by_cases(dimension: Dimension, findings: &[Finding]) -> Option<f64> {
+    let mut families: BTreeMap<Family, BTreeMap<&str, f64>> = BTreeMap::new();
+    for finding in findings.iter().filter(|finding| finding.dimension == dimension) {
+        let mark = match (finding.outcome, finding.severity) {
+            (Outcome::Pass, _) | (Outcome::Fail, Severity::Note) => 1.0,
+            (Outcome::Fail, Severity::Minor) => 0.5,
+            (Outcome::Fail | Outcome::Integrity, _) => 0.0,
+            (Outcome::Inconclusive | Outcome::Infrastructure, _) => continue,
+        };
+        let case = families.entry(finding.family).or_default().entry(&finding.case).or_insert(1.0);
+        *case = case.min(mark);
+    }
+    let mean = |values: &mut dyn Iterator<Item = f64>| {
+        let (sum, count) = values.fold((0.0, 0), |(sum, count), value| (sum + value, count + 1));
+        sum / f64::from(count)
+    };
+    let family_means: Vec<f64> = families.values().map(|cases| mean(&mut cases.values().copied())).collect();
+    (!family_means.is_empty()).then(|| 100.0 * mean(&mut family_means.into_iter()))
+}
+
+fn by_scales(dimension: Dimension, evidence: &Evidence, rubric: &Rubric) -> Option<f64> {
+    let failed = evidence.findings.iter().any(|finding| {
+        finding.dimension == dimension
+            && finding.outcome == Outcome::Fail
+            && finding.severity >= Severity::Major
+    });
+    if failed {
+        return Some(0.0);
+    }
+    let mut sum = 0.0;
+    let mut weights = 0.0;
+    for (name, scale) in rubric.scales.iter().filter(|(_, scale)| scale.dimension == dimension) {
+        let logs: Vec<f64> = evidence
+            .measurements
+            .iter()
+            .filter(|measurement| measurement.name == *name)
+            .map(|measurement| (measurement.value / measurement.floor.unwrap_or(1.0)).ln())
+            .collect();
+        if !logs.is_empty() {
+            let ratio = (logs.iter().sum::<f64>() / logs.len() as f64).exp();
+            sum += scale.weight * scale.score(ratio);
+            weights += scale.weight;
+        }
+    }
+    (weights > 0.0).then(|| sum / weights)
+}
+
+fn requirements(findings: &[Finding], rubric: &Rubric) -> Vec<RequirementMet> {
+    rubric
+        .requirements
+        .iter()
+        .map(|requirement| {
+            let deciding = || {
+                findings
+                    .iter()
+                    .filter(|finding| requirement.decided_by.iter().any(|pattern| decides(pattern, finding)))
+            };
+            let failed = deciding().any(|finding| {
+                matches!(finding.outcome, Outcome::Fail | Outcome::Integrity)
+                    && finding.severity >= Severity::Minor
+            });
+            let passed = deciding().any(|finding| finding.outcome == Outcome::Pass);
+            let met = if failed { Some(false) } else { passed.then_some(true) };
+            RequirementMet { id: requirement.id.clone(), text: requirement.text.clone(), met }
+        })
+        .collect()
+}
+
+/// A pattern is the beginning of a finding's id, or `*` and its end: `*:inputs_unchanged`.
+fn decides(pattern: &str, finding: &Finding) -> bool {
+    match pattern.strip_prefix('*') {
+        Some(end) => finding.id.ends_with(end),
+        None => finding.id.starts_with(pattern),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,177 @@
+use super::*;
+use crate::Effort;
+use proptest::prelude::*;
+
+const RUBRIC: &str = r#"
+[[requirements]]
+id = "R1"
+text = "gradients are right"
+decided_by = ["basic/"]
+[[requirements]]
+id = "R2"
+text = "inputs are left alone"
+decided_by = ["*:inputs_unchanged"]
+[weights]
+correctness = 0.6
+performance = 0.3
+analysis = 0.1
+[limits]
+call_s = 1
+load_s = 1
+build_s = 1
+memory_bytes = 1
+output_bytes = 1
+[scales.time]
+dimension = "performance"
+full = 1
+zero = 100
+weight = 1
+"#;
+
+fn finding(case: &str, check: &str, outcome: Outcome, severity: Severity) -> Finding {
+    Finding {
+        id: format!("{case}:{check}"),
+        case: case.to_owned(),
+        check: check.to_owned(),
+        family: if case.starts_with("batch") { Family::Batch } else { Family::Basic },
+        dimension: Dimension::Correctness,
+        outcome,
+        severity,
+        message: String::new(),
+        suspect: None,
+        used: None,
+        limit: None,
+        replay: None,
+        smallest: None,
+    }
+}
+
+fn evidence(findings: Vec<Finding>) -> Evidence {
+    Evidence {
+        judge: JudgeInfo { version: "0".to_owned(), seed: "1".to_owned(), effort: Effort::Quick },
+        submission: SubmissionInfo {
+            name: "alice".to_owned(),
+            challenge: "layer_norm_backward".to_owned(),
+            language: "python".to_owned(),
+            sha256: "00".to_owned(),
+            folder: "/".to_owned(),
+            host: String::new(),
+        },
+        machine: Machine { cpu: String::new(), cores: 1, memory_bytes: 1, gpu: None, cage: String::new() },
+        findings,
+        measurements: vec![],
+        omissions: vec![],
+        took_s: 0.0,
+        submission_s: 0.0,
+    }
+}
+
+fn time(value: f64) -> Measurement {
+    Measurement {
+        name: "time".to_owned(),
+        workload: "w".to_owned(),
+        value,
+        unit: "s".to_owned(),
+        interval: None,
+        floor: Some(1.0),
+        of_floor: Some(1.0 / value),
+        of_reference: None,
+        of_reference_interval: None,
+        samples: vec![],
+    }
+}
+
+fn rule(findings: Vec<Finding>) -> Verdict {
+    Verdict::new(evidence(findings), &Rubric::parse(RUBRIC).unwrap())
+}
+
+use Outcome::{Fail, Inconclusive, Infrastructure, Integrity, Pass};
+use Severity::{Critical, Major, Minor, Note};
+
+#[test]
+fn what_was_not_assessed_is_left_out_of_the_weights() {
+    let mut evidence = evidence(vec![finding("basic/a", "dx", Pass, Note)]);
+    evidence.measurements = vec![time(10.0)];
+    let verdict = Verdict::new(evidence, &Rubric::parse(RUBRIC).unwrap());
+    // (0.6 * 100 + 0.3 * 50) / 0.9
+    assert!((verdict.score.unwrap() - 83.333).abs() < 1e-2);
+    assert!(!verdict.dimensions[&Dimension::Analysis].assessed);
+    assert_eq!(verdict.dimensions[&Dimension::Analysis].score, None);
+}
+
+#[test]
+fn families_weigh_the_same_however_many_cases_they_have() {
+    let verdict = rule(vec![
+        finding("basic/a", "dx", Fail, Minor),
+        finding("basic/b", "dx", Pass, Note),
+        finding("basic/c", "dx", Pass, Note),
+        finding("basic/d", "dx", Pass, Note),
+        finding("batch/a", "dx", Pass, Note),
+    ]);
+    let correctness = verdict.dimensions[&Dimension::Correctness].score.unwrap();
+    assert!((correctness - 100.0 * (0.875 + 1.0) / 2.0).abs() < 1e-9);
+}
+
+#[test]
+fn rulings_follow_the_gravest_finding() {
+    let pass = || finding("basic/a", "dx", Pass, Note);
+    assert_eq!(rule(vec![pass()]).outcome, Ruling::Accepted);
+    assert_eq!(rule(vec![pass(), finding("b", "dx", Fail, Minor)]).outcome, Ruling::Accepted);
+    assert_eq!(rule(vec![pass(), finding("b", "dx", Fail, Major)]).outcome, Ruling::Rejected);
+    assert_eq!(rule(vec![pass(), finding("b", "dx", Inconclusive, Major)]).outcome, Ruling::Accepted);
+    let caught = rule(vec![finding("b", "dx", Fail, Major), finding("c", "dx", Integrity, Major)]);
+    assert_eq!((caught.outcome, caught.score), (Ruling::Disqualified, Some(0.0)));
+    let machine = rule(vec![pass(), finding("b", "dx", Infrastructure, Critical)]);
+    assert_eq!((machine.outcome, machine.score), (Ruling::Infrastructure, None));
+    assert_eq!(rule(vec![]).outcome, Ruling::Infrastructure);
+    let unrun = Finding { dimension: Dimension::Code, ..pass() };
+    assert_eq!(rule(vec![unrun]).outcome, Ruling::Infrastructure, "reading the source is not judging");
+}
+
+#[test]
+fn a_critical_failure_caps_the_whole() {
+    let many = (0..50).map(|i| finding(&format!("basic/{i}"), "dx", Pass, Note));
+    let verdict = rule(many.chain([finding("basic/x", "dx", Fail, Critical)]).collect());
+    assert_eq!(verdict.score, Some(50.0));
+}
+
+#[test]
+fn requirements_are_met_failed_or_undecided() {
+    let met = |findings| rule(findings).requirements.iter().map(|r| r.met).collect::<Vec<_>>();
+    assert_eq!(met(vec![finding("basic/a", "dx", Pass, Note)]), [Some(true), None]);
+    assert_eq!(
+        met(vec![
+            finding("basic/a", "dx", Pass, Note),
+            finding("basic/b", "dx", Fail, Major),
+            finding("batch/b", "inputs_unchanged", Pass, Note)
+        ]),
+        [Some(false), Some(true)]
+    );
+}
+
+#[test]
+fn ruling_again_on_the_same_evidence_changes_nothing() {
+    let verdict = rule(vec![finding("basic/a", "dx", Fail, Major), finding("batch/b", "dx", Pass, Note)]);
+    assert_eq!(Verdict::new(verdict.evidence(), &Rubric::parse(RUBRIC).unwrap()), verdict);
+    let text = serde_json::to_string(&verdict).unwrap();
+    assert_eq!(serde_json::from_str::<Verdict>(&text).unwrap(), verdict);
+}
+
+proptest! {
+    /// Turning a pass into a failure never raises a score, and no score leaves 0..=100.
+    #[test]
+    fn a_further_failure_never_raises_the_score(marks in proptest::collection::vec(0..4usize, 1..12), which in 0..12usize) {
+        let outcome = |mark| match mark { 0 => (Pass, Note), 1 => (Fail, Minor), 2 => (Fail, Major), _ => (Fail, Critical) };
+        let findings = |marks: &[usize]| marks.iter().enumerate().map(|(i, &mark)| {
+            let (outcome, severity) = outcome(mark);
+            finding(&format!("{}/{i}", if i % 2 == 0 { "basic" } else { "batch" }), "dx", outcome, severity)
+        }).collect::<Vec<_>>();
+        let before = rule(findings(&marks)).score.unwrap_or(100.0);
+        let mut worse = marks.clone();
+        let index = which % marks.len();
+        worse[index] = 3;
+        let after = rule(findings(&worse)).score.unwrap_or(0.0);
+        prop_assert!((0.0..=100.0).contains(&after));
+        prop_assert!(after <= before + 1e-9, "{before} -> {after}");
+    }
+}

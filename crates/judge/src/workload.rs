@@ -1,0 +1,121 @@
+//! What is timed and weighed.
+
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+use tribunal_contract::{DType, StateId, Tensor, TensorSpec};
+use tribunal_runner::Trouble;
+
+use crate::Subject;
+use crate::measure::Rate;
+
+/// A size of problem, and how to put it to a subject.
+pub trait Workload: Send + Sync {
+    /// `2048x768 float32`.
+    fn name(&self) -> String;
+
+    /// Elements of the largest tensor: the size that growth is measured against.
+    fn elements(&self) -> usize;
+
+    /// Bytes of all tensors of one play, for choosing the rate that the floor is computed from.
+    fn working_set_bytes(&self) -> usize;
+
+    /// Seconds that moving the bytes which must be moved takes at those rates.
+    fn floor_s(&self, rate: &Rate) -> f64;
+
+    /// Makes every call once, with contents that never were before, and checks a sample of every result.
+    fn play(&self, rng: &mut ChaCha8Rng, subject: &mut dyn Subject) -> Result<Play, Trouble>;
+
+    /// The state a play keeps, and the least memory for it; `None` where the challenge has no state.
+    fn state(&self) -> Option<&dyn KeepsState> {
+        None
+    }
+
+    /// The least memory at the peak of a play beyond its inputs.
+    fn peak_floor_bytes(&self) -> u64;
+}
+
+/// A challenge's workloads.
+#[derive(Default)]
+pub struct Workloads {
+    /// Timed beside the reference, with an interval.
+    pub timed: Vec<Box<dyn Workload>>,
+    /// Sizes that grow along one axis, by the axis's name.
+    pub sweeps: Vec<(&'static str, Vec<Box<dyn Workload>>)>,
+    /// A small one to warm a process with, and one to weigh.
+    pub weighed: Option<[Box<dyn Workload>; 2]>,
+}
+
+/// A workload that leaves a state behind.
+pub trait KeepsState {
+    /// Makes one state under this name.
+    fn make(&self, rng: &mut ChaCha8Rng, subject: &mut dyn Subject, state: StateId) -> Result<(), Trouble>;
+
+    /// The fewest bytes that a state can keep alive.
+    fn floor_bytes(&self) -> u64;
+}
+
+/// What one play took and whether it was right.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Play {
+    /// Seconds of all calls together, by the judge's clock.
+    pub wall_s: f64,
+    /// Processor seconds of the host in them.
+    pub cpu_s: f64,
+    /// The first thing that was wrong with a result.
+    pub wrong: Option<String>,
+}
+
+/// A supply of tensors whose contents differ from call to call at the price of a copy: windows into a larger field
+/// of normally distributed numbers, at offsets nobody can foresee.
+pub struct Pool {
+    values: Vec<f32>,
+}
+
+impl Pool {
+    /// A pool for tensors of up to `elements` elements.
+    pub fn new(elements: usize, rng: &mut ChaCha8Rng) -> Self {
+        // A window can start at any element, so even a small margin gives more offsets than there are calls.
+        let margin = (elements / 4).max(1 << 16);
+        Self { values: (0..elements + margin).map(|_| normal(rng)).collect() }
+    }
+
+    /// A float32 tensor nobody has seen before.
+    pub fn draw(&self, rng: &mut ChaCha8Rng, shape: impl Into<Vec<usize>>) -> Tensor {
+        let spec = TensorSpec::new(DType::Float32, shape);
+        let start = rng.random_range(0..=self.values.len() - spec.len());
+        let bytes =
+            self.values[start..start + spec.len()].iter().flat_map(|value| value.to_ne_bytes()).collect();
+        Tensor::from_bytes(spec, bytes)
+    }
+}
+
+/// Irwin and Hall's sum of twelve: near enough to normal for contents, and cheap.
+fn normal(rng: &mut ChaCha8Rng) -> f32 {
+    (0..12).map(|_| rng.random::<f32>()).sum::<f32>() - 6.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Seed;
+
+    #[test]
+    fn no_two_draws_are_alike() {
+        let mut rng = Seed(1).rng("pool");
+        let pool = Pool::new(4096, &mut rng);
+        let mut seen = std::collections::HashSet::new();
+        for _ in 0..200 {
+            assert!(seen.insert(pool.draw(&mut rng, [64, 64]).bytes().to_vec()), "a repeated draw");
+        }
+    }
+
+    #[test]
+    fn the_pool_is_about_normal() {
+        let mut rng = Seed(2).rng("pool");
+        let values = Pool::new(100_000, &mut rng).values;
+        let n = values.len() as f64;
+        let mean = values.iter().map(|&v| f64::from(v)).sum::<f64>() / n;
+        let variance = values.iter().map(|&v| (f64::from(v) - mean).powi(2)).sum::<f64>() / n;
+        assert!(mean.abs() < 0.02 && (variance - 1.0).abs() < 0.02, "mean {mean}, variance {variance}");
+    }
+}

@@ -1,0 +1,50 @@
+//! CPU kernels for the building blocks of language models, fast enough to be the bar others are measured against.
+//!
+//! Each system has a module of its own; the first is [`layer_norm`]. What they share:
+//!
+//! - **Safe functions over slices.** Shapes are checked once, at the boundary; on an error no buffer is touched.
+//! - **The instruction set is found at run time.** One algorithm, written over a small vector trait, is
+//!   instantiated for AVX-512, AVX2 with FMA, NEON and portable code. [`Isa`] names them, and every entry point
+//!   takes one by name, so that a test can force each in turn.
+//! - **Results do not depend on the number of threads.** Work is cut into blocks whose size follows from the shape
+//!   alone, and partial sums are added in block order. They do depend on the [`Isa`]: lanes add in another order.
+//! - **Threads come from the current rayon pool.** `ThreadPool::install` chooses how many.
+//! - **Results go to the caller's buffers.** Fresh pages for every output cost more than the arithmetic.
+//!
+//! # Example
+//!
+//! ```
+//! use tribunal_kernels::layer_norm::{self, ForwardInputs, ForwardOptions, ForwardOutputs, Shape};
+//!
+//! let shape = Shape { rows: 2, cols: 4 };
+//! let x = [1.0_f32, 2.0, 3.0, 4.0, 10.0, 10.0, 10.0, 10.0];
+//! let (gamma, beta) = ([1.0; 4], [0.5; 4]);
+//! let (mut y, mut mean, mut rstd) = ([0.0; 8], [0.0; 2], [0.0; 2]);
+//! layer_norm::forward(
+//!     shape,
+//!     ForwardInputs { x: &x, gamma: &gamma, beta: &beta },
+//!     ForwardOutputs { y: &mut y, mean: &mut mean, rstd: &mut rstd },
+//!     &ForwardOptions { eps: 1e-5, ..Default::default() },
+//! )?;
+//! assert_eq!(mean, [2.5, 10.0]);
+//! assert_eq!(y[4..], [0.5; 4]); // a constant row gives beta
+//! # Ok::<(), tribunal_kernels::layer_norm::LayerNormError>(())
+//! ```
+//!
+//! # Pitfalls
+//!
+//! - `mean` and `rstd` have the type of the arithmetic, not of the data: f32 for bf16.
+//! - Outputs larger than [`stores::streaming_threshold_bytes`] bypass the caches. Where the next step reads them at
+//!   once and they would have fitted, ask for [`Stores::Cached`].
+
+mod element;
+pub mod gradient_check;
+mod isa;
+pub mod layer_norm;
+mod simd;
+pub mod stores;
+
+pub use element::Element;
+pub use half::bf16;
+pub use isa::{Isa, UnknownIsa};
+pub use stores::Stores;

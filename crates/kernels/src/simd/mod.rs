@@ -1,0 +1,221 @@
+//! The vector operations that kernels are written over, and the instruction sets that provide them.
+//!
+//! [`Arith`] computes in f32 or f64, [`Simd`] moves elements of a tensor in and out of such vectors (bf16 is widened on
+//! the way in and rounded on the way out), [`Caches`] prefetches and fences, and [`Op`] is a kernel written over these. A zero-sized
+//! token (`Avx512`, `Avx2`, `Neon`, `Portable`) carries the operations; it can be made only where the CPU has the
+//! instructions, so whoever holds one may use them.
+//!
+//! Everything below a token is `#[inline(always)]`, closures included: it must end up inside the one function that
+//! the token's `run`, which carries `#[target_feature]`. A function left out of line would be compiled without the
+//! feature, and every vector would go through memory.
+
+/// Implements [`Arith`] by intrinsics of the same shape, named in the order of the trait.
+macro_rules! arith {
+    (
+        $token:ty, $scalar:ty, $vector:ty, $lanes:literal,
+        $splat:ident, $add:ident, $sub:ident, $mul:ident, $mul_add:ident, $neg_mul_add:ident, $reduce_add:ident,
+        $load:ident, $store:ident
+    ) => {
+        // SAFETY (each block below):
+        // - the intrinsic needs the instructions of `$token`: `self` proves that the CPU has them;
+        // - loads and stores need a pointer valid for a whole vector: the caller of the trait's function vouches for it.
+        impl $crate::simd::Arith<$scalar> for $token {
+            type V = $vector;
+            const LANES: usize = $lanes;
+
+            #[inline(always)]
+            fn splat(self, a: $scalar) -> $vector {
+                // SAFETY: see above.
+                unsafe { $splat(a) }
+            }
+            #[inline(always)]
+            fn add(self, a: $vector, b: $vector) -> $vector {
+                // SAFETY: see above.
+                unsafe { $add(a, b) }
+            }
+            #[inline(always)]
+            fn sub(self, a: $vector, b: $vector) -> $vector {
+                // SAFETY: see above.
+                unsafe { $sub(a, b) }
+            }
+            #[inline(always)]
+            fn mul(self, a: $vector, b: $vector) -> $vector {
+                // SAFETY: see above.
+                unsafe { $mul(a, b) }
+            }
+            #[inline(always)]
+            fn mul_add(self, a: $vector, b: $vector, c: $vector) -> $vector {
+                // SAFETY: see above.
+                unsafe { $mul_add(a, b, c) }
+            }
+            #[inline(always)]
+            fn neg_mul_add(self, a: $vector, b: $vector, c: $vector) -> $vector {
+                // SAFETY: see above.
+                unsafe { $neg_mul_add(a, b, c) }
+            }
+            #[inline(always)]
+            fn reduce_add(self, a: $vector) -> $scalar {
+                // SAFETY: see above.
+                unsafe { $reduce_add(a) }
+            }
+            #[inline(always)]
+            unsafe fn load_acc(self, p: *const $scalar) -> $vector {
+                // SAFETY: see above.
+                unsafe { $load(p) }
+            }
+            #[inline(always)]
+            unsafe fn store_acc(self, p: *mut $scalar, v: $vector) {
+                // SAFETY: see above.
+                unsafe { $store(p, v) }
+            }
+        }
+    };
+}
+
+/// [`Caches`](crate::simd::Caches) by instructions that every x86-64 CPU has.
+#[cfg(target_arch = "x86_64")]
+macro_rules! caches_x86_64 {
+    ($token:ty) => {
+        impl $crate::simd::Caches for $token {
+            #[inline(always)]
+            fn fence(self) {
+                // SAFETY: needs SSE, which every x86-64 CPU has.
+                unsafe { std::arch::x86_64::_mm_sfence() }
+            }
+            #[inline(always)]
+            fn prefetch<T>(self, p: *const T) {
+                use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+                // SAFETY: needs SSE, which every x86-64 CPU has; a prefetch never faults, whatever the address.
+                unsafe { _mm_prefetch::<_MM_HINT_T1>(p.cast()) }
+            }
+        }
+    };
+}
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+#[cfg(target_arch = "aarch64")]
+mod neon;
+mod portable;
+
+use crate::element::Element;
+use crate::isa::Isa;
+
+/// Arithmetic on vectors of `A`.
+pub(crate) trait Arith<A>: Copy {
+    /// A vector.
+    type V: Copy;
+
+    /// How many `A` a vector holds.
+    const LANES: usize;
+
+    /// `a` in every lane.
+    fn splat(self, a: A) -> Self::V;
+    /// `a + b`
+    fn add(self, a: Self::V, b: Self::V) -> Self::V;
+    /// `a - b`
+    fn sub(self, a: Self::V, b: Self::V) -> Self::V;
+    /// `a * b`
+    fn mul(self, a: Self::V, b: Self::V) -> Self::V;
+    /// `a * b + c`, rounded once where the instruction set has it.
+    fn mul_add(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
+    /// `c - a * b`, rounded once where the instruction set has it.
+    fn neg_mul_add(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
+    /// The sum of all lanes, in a fixed order.
+    fn reduce_add(self, a: Self::V) -> A;
+
+    /// Reads a vector of accumulators, at any alignment.
+    ///
+    /// # Safety
+    /// - `LANES` values can be read at `p`.
+    unsafe fn load_acc(self, p: *const A) -> Self::V;
+
+    /// Writes a vector of accumulators, at any alignment.
+    ///
+    /// # Safety
+    /// - `LANES` values can be written at `p`.
+    unsafe fn store_acc(self, p: *mut A, v: Self::V);
+}
+
+/// Moves elements of type `T` between memory and vectors of `T::Acc`.
+pub(crate) trait Simd<T: Element>: Arith<T::Acc> + Caches {
+    /// Reads `LANES` elements, at any alignment.
+    ///
+    /// # Safety
+    /// - `LANES` elements can be read at `p`.
+    unsafe fn load(self, p: *const T) -> Self::V;
+
+    /// Reads `n < LANES` elements; the other lanes are those of `fill`.
+    ///
+    /// # Safety
+    /// - `n < LANES`, and `n` elements can be read at `p`.
+    unsafe fn load_partial(self, p: *const T, n: usize, fill: Self::V) -> Self::V;
+
+    /// Writes `LANES` elements, at any alignment.
+    ///
+    /// # Safety
+    /// - `LANES` elements can be written at `p`.
+    unsafe fn store(self, p: *mut T, v: Self::V);
+
+    /// Writes `LANES` elements past the caches, where the instruction set can. [`fence`](Caches::fence) must follow
+    /// before another thread reads them.
+    ///
+    /// # Safety
+    /// - `LANES` elements can be written at `p`.
+    /// - `p` is aligned to `LANES * size_of::<T>()` bytes.
+    unsafe fn stream(self, p: *mut T, v: Self::V);
+
+    /// Writes the first `n < LANES` lanes, and nothing behind them.
+    ///
+    /// # Safety
+    /// - `n < LANES`, and `n` elements can be written at `p`.
+    unsafe fn store_partial(self, p: *mut T, n: usize, v: Self::V);
+}
+
+/// What kernels ask of the caches.
+pub(crate) trait Caches: Copy {
+    /// Orders streamed stores before whatever this thread writes next.
+    fn fence(self);
+
+    /// Asks for the cache line at `p`, which need not be readable, to be brought into the second level.
+    fn prefetch<T>(self, p: *const T);
+}
+
+/// A kernel, written once over the vectors of any instruction set.
+pub(crate) trait Op<T: Element> {
+    /// Runs it. Implementations are `#[inline(always)]`.
+    fn eval<S: Simd<T>>(self, simd: S);
+}
+
+/// Proof that this CPU has an instruction set.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Token {
+    #[cfg(target_arch = "x86_64")]
+    Avx512(avx512::Avx512),
+    #[cfg(target_arch = "x86_64")]
+    Avx2(avx2::Avx2),
+    #[cfg(target_arch = "aarch64")]
+    Neon(neon::Neon),
+    Portable(portable::Portable),
+}
+
+impl Token {
+    /// The token of `isa`, if this CPU has it.
+    pub(crate) fn new(isa: Isa) -> Option<Token> {
+        match isa {
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => avx512::Avx512::new().map(Token::Avx512),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => avx2::Avx2::new().map(Token::Avx2),
+            #[cfg(target_arch = "aarch64")]
+            Isa::Neon => neon::Neon::new().map(Token::Neon),
+            Isa::Portable => Some(Token::Portable(portable::Portable)),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,225 @@
+//! NEON: 4 lanes of f32, 2 of f64; tails through the stack. There is no streaming store in the intrinsics, so
+//! [`Simd::stream`] is a plain one.
+
+use std::arch::aarch64::*;
+use std::arch::is_aarch64_feature_detected;
+
+use half::bf16;
+
+use super::{Caches, Op, Simd};
+use crate::element::Element;
+
+/// Proof that this CPU has NEON.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Neon(());
+
+impl Neon {
+    #[inline]
+    pub(crate) fn new() -> Option<Neon> {
+        // The same list as on `run_with_features`.
+        is_aarch64_feature_detected!("neon").then_some(Neon(()))
+    }
+
+    pub(crate) fn run<T: Element, O: Op<T>>(self, op: O)
+    where
+        Neon: Simd<T>,
+    {
+        // SAFETY: the CPU must have the features that the callee enables; `self` was made by `new`, which checked.
+        unsafe { self.run_with_features(op) }
+    }
+
+    /// # Safety
+    /// - The CPU has the features below; a value of `Neon` proves it.
+    #[target_feature(enable = "neon")]
+    unsafe fn run_with_features<T: Element, O: Op<T>>(self, op: O)
+    where
+        Neon: Simd<T>,
+    {
+        op.eval(self);
+    }
+}
+
+arith!(
+    Neon,
+    f32,
+    float32x4_t,
+    4,
+    vdupq_n_f32,
+    vaddq_f32,
+    vsubq_f32,
+    vmulq_f32,
+    mul_add_f32,
+    neg_mul_add_f32,
+    vaddvq_f32,
+    vld1q_f32,
+    vst1q_f32
+);
+arith!(
+    Neon,
+    f64,
+    float64x2_t,
+    2,
+    vdupq_n_f64,
+    vaddq_f64,
+    vsubq_f64,
+    vmulq_f64,
+    mul_add_f64,
+    neg_mul_add_f64,
+    vaddvq_f64,
+    vld1q_f64,
+    vst1q_f64
+);
+
+// The intrinsics take the addend first.
+
+/// # Safety
+/// - The CPU has NEON.
+#[inline(always)]
+unsafe fn mul_add_f32(a: float32x4_t, b: float32x4_t, c: float32x4_t) -> float32x4_t {
+    // SAFETY: needs NEON, as the caller vouches.
+    unsafe { vfmaq_f32(c, a, b) }
+}
+
+/// # Safety
+/// - The CPU has NEON.
+#[inline(always)]
+unsafe fn neg_mul_add_f32(a: float32x4_t, b: float32x4_t, c: float32x4_t) -> float32x4_t {
+    // SAFETY: needs NEON, as the caller vouches.
+    unsafe { vfmsq_f32(c, a, b) }
+}
+
+/// # Safety
+/// - The CPU has NEON.
+#[inline(always)]
+unsafe fn mul_add_f64(a: float64x2_t, b: float64x2_t, c: float64x2_t) -> float64x2_t {
+    // SAFETY: needs NEON, as the caller vouches.
+    unsafe { vfmaq_f64(c, a, b) }
+}
+
+/// # Safety
+/// - The CPU has NEON.
+#[inline(always)]
+unsafe fn neg_mul_add_f64(a: float64x2_t, b: float64x2_t, c: float64x2_t) -> float64x2_t {
+    // SAFETY: needs NEON, as the caller vouches.
+    unsafe { vfmsq_f64(c, a, b) }
+}
+
+impl Caches for Neon {
+    #[inline(always)]
+    fn fence(self) {}
+
+    // The prefetch intrinsic is not stable, and the prefetchers of these CPUs follow rows well.
+    #[inline(always)]
+    fn prefetch<T>(self, _: *const T) {}
+}
+
+// SAFETY, for the blocks below that say "as above":
+// - the intrinsic needs NEON: `self` proves that the CPU has it;
+// - a load or store needs a pointer valid for what it touches: the caller of the trait's function vouches for it.
+
+macro_rules! simd_neon {
+    ($scalar:ty, $vector:ty, $lanes:literal, $load:ident, $store:ident) => {
+        impl Simd<$scalar> for Neon {
+            #[inline(always)]
+            unsafe fn load(self, p: *const $scalar) -> $vector {
+                // SAFETY: as above.
+                unsafe { $load(p) }
+            }
+            #[inline(always)]
+            unsafe fn load_partial(self, p: *const $scalar, n: usize, fill: $vector) -> $vector {
+                let mut lanes = [0.0; $lanes];
+                // SAFETY: as above. `lanes` holds a whole vector, and the source at least `n`, which is less.
+                unsafe {
+                    $store(lanes.as_mut_ptr(), fill);
+                    std::ptr::copy_nonoverlapping(p, lanes.as_mut_ptr(), n);
+                    $load(lanes.as_ptr())
+                }
+            }
+            #[inline(always)]
+            unsafe fn store(self, p: *mut $scalar, v: $vector) {
+                // SAFETY: as above.
+                unsafe { $store(p, v) }
+            }
+            #[inline(always)]
+            unsafe fn stream(self, p: *mut $scalar, v: $vector) {
+                // SAFETY: as above.
+                unsafe { $store(p, v) }
+            }
+            #[inline(always)]
+            unsafe fn store_partial(self, p: *mut $scalar, n: usize, v: $vector) {
+                let mut lanes = [0.0; $lanes];
+                // SAFETY: as above. `lanes` holds a whole vector, and the destination takes `n`, which is less.
+                unsafe {
+                    $store(lanes.as_mut_ptr(), v);
+                    std::ptr::copy_nonoverlapping(lanes.as_ptr(), p, n);
+                }
+            }
+        }
+    };
+}
+
+simd_neon!(f32, float32x4_t, 4, vld1q_f32, vst1q_f32);
+simd_neon!(f64, float64x2_t, 2, vld1q_f64, vst1q_f64);
+
+impl Neon {
+    /// bf16 is the upper half of an f32.
+    #[inline(always)]
+    fn widen(self, v: uint16x4_t) -> float32x4_t {
+        // SAFETY: as above.
+        unsafe { vreinterpretq_f32_u32(vshll_n_u16::<16>(v)) }
+    }
+
+    /// Rounds to nearest, ties to even, and makes NaNs quiet: bit for bit what [`bf16::from_f32`] does.
+    #[inline(always)]
+    fn narrow(self, v: float32x4_t) -> uint16x4_t {
+        // SAFETY: as above.
+        unsafe {
+            let bits = vreinterpretq_u32_f32(v);
+            let high = vshrq_n_u32::<16>(bits);
+            let odd = vandq_u32(high, vdupq_n_u32(1));
+            let rounded = vaddq_u32(vaddq_u32(bits, vdupq_n_u32(0x7fff)), odd);
+            let number = vceqq_f32(v, v);
+            let quiet = vorrq_u32(high, vdupq_n_u32(0x40));
+            vmovn_u32(vbslq_u32(number, vshrq_n_u32::<16>(rounded), quiet))
+        }
+    }
+}
+
+impl Simd<bf16> for Neon {
+    #[inline(always)]
+    unsafe fn load(self, p: *const bf16) -> float32x4_t {
+        // SAFETY: as above.
+        self.widen(unsafe { vld1_u16(p.cast()) })
+    }
+    #[inline(always)]
+    unsafe fn load_partial(self, p: *const bf16, n: usize, fill: float32x4_t) -> float32x4_t {
+        let mut lanes = [0.0_f32; 4];
+        // SAFETY: as above. `lanes` holds a whole vector, and the source at least `n`, which is less.
+        unsafe {
+            vst1q_f32(lanes.as_mut_ptr(), fill);
+            for (i, lane) in lanes.iter_mut().enumerate().take(n) {
+                *lane = p.add(i).read().to_f32();
+            }
+            vld1q_f32(lanes.as_ptr())
+        }
+    }
+    #[inline(always)]
+    unsafe fn store(self, p: *mut bf16, v: float32x4_t) {
+        // SAFETY: as above.
+        unsafe { vst1_u16(p.cast(), self.narrow(v)) }
+    }
+    #[inline(always)]
+    unsafe fn stream(self, p: *mut bf16, v: float32x4_t) {
+        // SAFETY: as above.
+        unsafe { vst1_u16(p.cast(), self.narrow(v)) }
+    }
+    #[inline(always)]
+    unsafe fn store_partial(self, p: *mut bf16, n: usize, v: float32x4_t) {
+        let mut lanes = [bf16::ZERO; 4];
+        // SAFETY: as above. `lanes` holds a whole vector, and the destination takes `n`, which is less.
+        unsafe {
+            vst1_u16(lanes.as_mut_ptr().cast(), self.narrow(v));
+            std::ptr::copy_nonoverlapping(lanes.as_ptr(), p, n);
+        }
+    }
+}

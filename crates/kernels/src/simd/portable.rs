@@ -1,0 +1,167 @@
+//! Plain Rust on arrays of 8, for any CPU. The compiler vectorises it as far as the target's baseline goes.
+
+use super::{Arith, Caches, Simd};
+use crate::element::{Accumulator, Element};
+
+/// Needs nothing of the CPU.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Portable;
+
+const LANES: usize = 8;
+
+macro_rules! arith_portable {
+    ($scalar:ty) => {
+        impl Arith<$scalar> for Portable {
+            type V = [$scalar; LANES];
+            const LANES: usize = LANES;
+
+            #[inline(always)]
+            fn splat(self, a: $scalar) -> Self::V {
+                [a; LANES]
+            }
+            #[inline(always)]
+            fn add(self, mut a: Self::V, b: Self::V) -> Self::V {
+                for i in 0..LANES {
+                    a[i] += b[i];
+                }
+                a
+            }
+            #[inline(always)]
+            fn sub(self, mut a: Self::V, b: Self::V) -> Self::V {
+                for i in 0..LANES {
+                    a[i] -= b[i];
+                }
+                a
+            }
+            #[inline(always)]
+            fn mul(self, mut a: Self::V, b: Self::V) -> Self::V {
+                for i in 0..LANES {
+                    a[i] *= b[i];
+                }
+                a
+            }
+            // Rounded twice: without an FMA instruction, `mul_add` of the standard library is a slow call.
+            #[inline(always)]
+            fn mul_add(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V {
+                Arith::<$scalar>::add(self, Arith::<$scalar>::mul(self, a, b), c)
+            }
+            #[inline(always)]
+            fn neg_mul_add(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V {
+                Arith::<$scalar>::sub(self, c, Arith::<$scalar>::mul(self, a, b))
+            }
+            #[inline(always)]
+            fn reduce_add(self, a: Self::V) -> $scalar {
+                ((a[0] + a[4]) + (a[2] + a[6])) + ((a[1] + a[5]) + (a[3] + a[7]))
+            }
+            #[inline(always)]
+            unsafe fn load_acc(self, p: *const $scalar) -> Self::V {
+                // SAFETY: `LANES` values can be read at `p`, as the caller vouches; the read asks for no alignment.
+                unsafe { p.cast::<Self::V>().read_unaligned() }
+            }
+            #[inline(always)]
+            unsafe fn store_acc(self, p: *mut $scalar, v: Self::V) {
+                // SAFETY: `LANES` values can be written at `p`, as the caller vouches; the write asks for no alignment.
+                unsafe { p.cast::<Self::V>().write_unaligned(v) }
+            }
+        }
+    };
+}
+
+arith_portable!(f32);
+arith_portable!(f64);
+
+impl Caches for Portable {
+    #[inline(always)]
+    fn fence(self) {}
+    #[inline(always)]
+    fn prefetch<T>(self, _: *const T) {}
+}
+
+/// Converts between an element and what it is computed in.
+trait Convert: Element {
+    fn widen(self) -> Self::Acc;
+    fn narrow(acc: Self::Acc) -> Self;
+}
+
+impl Convert for f32 {
+    #[inline(always)]
+    fn widen(self) -> f32 {
+        self
+    }
+    #[inline(always)]
+    fn narrow(acc: f32) -> f32 {
+        acc
+    }
+}
+
+impl Convert for f64 {
+    #[inline(always)]
+    fn widen(self) -> f64 {
+        self
+    }
+    #[inline(always)]
+    fn narrow(acc: f64) -> f64 {
+        acc
+    }
+}
+
+impl Convert for half::bf16 {
+    #[inline(always)]
+    fn widen(self) -> f32 {
+        self.to_f32()
+    }
+    #[inline(always)]
+    fn narrow(acc: f32) -> half::bf16 {
+        half::bf16::from_f32(acc)
+    }
+}
+
+impl<T> Simd<T> for Portable
+where
+    T: Convert,
+    Portable: Arith<T::Acc, V = [T::Acc; LANES]>,
+{
+    #[inline(always)]
+    unsafe fn load(self, p: *const T) -> Self::V {
+        // SAFETY: `LANES` elements can be read at `p`, as the caller vouches; the read asks for no alignment.
+        let elements = unsafe { p.cast::<[T; LANES]>().read_unaligned() };
+        let mut v = [T::Acc::default(); LANES];
+        for i in 0..LANES {
+            v[i] = elements[i].widen();
+        }
+        v
+    }
+    #[inline(always)]
+    unsafe fn load_partial(self, p: *const T, n: usize, fill: Self::V) -> Self::V {
+        debug_assert!(n < LANES);
+        // SAFETY: `n` elements can be read at `p`, as the caller vouches, and nobody writes them meanwhile.
+        let elements = unsafe { std::slice::from_raw_parts(p, n) };
+        let mut v = fill;
+        for (lane, element) in v.iter_mut().zip(elements) {
+            *lane = element.widen();
+        }
+        v
+    }
+    #[inline(always)]
+    unsafe fn store(self, p: *mut T, v: Self::V) {
+        let mut elements = [T::default(); LANES];
+        for i in 0..LANES {
+            elements[i] = T::narrow(v[i]);
+        }
+        // SAFETY: `LANES` elements can be written at `p`, as the caller vouches; the write asks for no alignment.
+        unsafe { p.cast::<[T; LANES]>().write_unaligned(elements) }
+    }
+    #[inline(always)]
+    unsafe fn stream(self, p: *mut T, v: Self::V) {
+        // SAFETY: the caller vouches for more than a plain store needs.
+        unsafe { self.store(p, v) }
+    }
+    #[inline(always)]
+    unsafe fn store_partial(self, p: *mut T, n: usize, v: Self::V) {
+        debug_assert!(n < LANES);
+        for (i, &lane) in v.iter().enumerate().take(n) {
+            // SAFETY: `i < n`, and `n` elements can be written at `p`, as the caller vouches.
+            unsafe { p.add(i).write(T::narrow(lane)) }
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! Cargo projects that make a cdylib.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use sha2::{Digest, Sha256};
+
+use super::{Library, Workshop, policy, refusal, run, take_out, tools};
+use crate::cache::{create_open, once};
+use crate::cage::clean;
+use crate::submission::{hexadecimal, walk};
+use crate::{MachineError, Submission, Trouble};
+
+/// What every build gets, as C sources get it: code for this machine.
+const FLAGS: [&str; 1] = ["-Ctarget-cpu=native"];
+
+/// The tools themselves. What is found in `PATH` may be a shim that chooses a version by looking around, and can do
+/// neither in a cage.
+struct Toolchain {
+    sysroot: PathBuf,
+    cargo: PathBuf,
+    rustc: PathBuf,
+    linker: PathBuf,
+    host: String,
+    version: String,
+    home: Option<PathBuf>,
+}
+
+impl Toolchain {
+    fn find() -> Result<Self, MachineError> {
+        let missing =
+            |what: &str, remedy: &str| MachineError::Missing { what: what.into(), remedy: remedy.into() };
+        // Asked by its name and not by the file behind it: a shim is one file with many names.
+        let rustc = Path::new("rustc");
+        let sysroot = tools::ask(rustc, &["--print", "sysroot"]).map_err(|_| {
+            missing("a Rust toolchain", "install it from https://rustup.rs, or apt install cargo")
+        })?;
+        let sysroot = PathBuf::from(sysroot);
+        let of_toolchain = |name| Some(sysroot.join("bin").join(name)).filter(|path| path.is_file());
+        let cargo = of_toolchain("cargo")
+            .or_else(|| tools::locate("cargo"))
+            .ok_or_else(|| missing("cargo", "rustup component add cargo, or apt install cargo"))?;
+        let rustc = of_toolchain("rustc")
+            .or_else(|| tools::locate("rustc"))
+            .ok_or_else(|| missing("rustc", "rustup toolchain install stable, or apt install rustc"))?;
+        let linker = tools::locate("cc").ok_or_else(|| missing("a linker named cc", "apt install gcc"))?;
+        let verbose = tools::ask(&rustc, &["-vV"])?;
+        let host =
+            verbose.lines().find_map(|line| line.strip_prefix("host: ")).unwrap_or_default().to_owned();
+        let version = verbose.lines().next().unwrap_or_default().to_owned();
+        let home = std::env::var_os("CARGO_HOME")
+            .map(PathBuf::from)
+            .or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".cargo")))
+            .filter(|home| home.is_dir());
+        Ok(Self { sysroot, cargo, rustc, linker, host, version, home })
+    }
+
+    /// The workspace that a project belongs to, if that is more than the project: the folder of its root.
+    fn workspace_above(&self, manifest: &Path) -> Result<Option<PathBuf>, Trouble> {
+        let output = Command::new(&self.cargo)
+            .args([
+                "locate-project",
+                "--workspace",
+                "--offline",
+                "--message-format",
+                "plain",
+                "--manifest-path",
+            ])
+            .arg(manifest)
+            .current_dir("/")
+            .output()
+            .map_err(MachineError::system("running cargo locate-project"))?;
+        if !output.status.success() {
+            return Err(refusal(clean(&output.stderr).trim().to_owned()));
+        }
+        let root = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+        let (root, folder) = (root.parent(), manifest.parent());
+        // A manifest can name any folder as its workspace; it is believed only if it lies in there.
+        Ok(root.filter(|root| Some(*root) != folder && manifest.starts_with(root)).map(Path::to_owned))
+    }
+}
+
+pub(super) fn make(
+    workshop: &Workshop,
+    submission: &Submission,
+    progress: &dyn Fn(&str),
+) -> Result<Library, Trouble> {
+    if submission.manifest.entry.file_name().is_none_or(|name| name != "Cargo.toml") {
+        return Err(refusal("`entry` of a Rust submission is its Cargo.toml".into()));
+    }
+    let toolchain = Toolchain::find()?;
+    let path = match toolchain.workspace_above(&submission.entry())? {
+        Some(root) => make_member(workshop, &toolchain, submission, &root, progress)?,
+        None => {
+            let key = tools::key(&[&submission.sha256, &toolchain.version, &FLAGS.join(" ")]);
+            workshop.cached(&key, |work, library| {
+                progress(&format!("compiling {}", submission.manifest.name));
+                // Cargo writes beside the manifest (Cargo.lock), so it gets a copy.
+                let copy = work.join("source");
+                copy_sources(submission, &copy)?;
+                let manifest = copy.join(&submission.manifest.entry);
+                let made = build(workshop, &toolchain, submission, &manifest, work, &[])?;
+                take_out(&made, work, library)
+            })?
+        }
+    };
+    let flags = FLAGS.map(str::to_owned).to_vec();
+    Ok(Library { path, compiler: Some(toolchain.version), flags })
+}
+
+/// A member is built in place: it may read its workspace. Whether it is up to date only cargo knows, so its folder
+/// of intermediate results is kept.
+fn make_member(
+    workshop: &Workshop,
+    toolchain: &Toolchain,
+    submission: &Submission,
+    root: &Path,
+    progress: &dyn Fn(&str),
+) -> Result<PathBuf, Trouble> {
+    let key = tools::key(&[&submission.folder.to_string_lossy(), &toolchain.version, &FLAGS.join(" ")]);
+    let work = workshop.build_folder().join(format!("member-{key}"));
+    create_open(&work)?;
+    let lock = fs::File::create(workshop.build_folder().join(format!(".lock-member-{key}")))
+        .map_err(MachineError::system("locking the cache"))?;
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive)
+        .map_err(MachineError::system("locking the cache"))?;
+    progress(&format!("compiling {}", submission.manifest.name));
+    let made = build(workshop, toolchain, submission, &submission.entry(), &work, &[root.to_owned()])?;
+    let fresh = tempfile::tempdir_in(&work).map_err(MachineError::system("making a folder"))?;
+    let copy = fresh.path().join("lib.so");
+    take_out(&made, &work, &copy)?;
+    let bytes = fs::read(&copy).map_err(MachineError::system("reading the library"))?;
+    let folder = workshop.build_folder().join(hexadecimal(&Sha256::digest(&bytes)[..16]));
+    once::<Trouble>(&folder, |making| {
+        fs::write(making.join("lib.so"), &bytes).map_err(MachineError::system("keeping the library"))?;
+        Ok(())
+    })?;
+    Ok(folder.join("lib.so"))
+}
+
+/// Builds the project at `manifest`, writing to `work` only. Returns the library's path.
+fn build(
+    workshop: &Workshop,
+    toolchain: &Toolchain,
+    submission: &Submission,
+    manifest: &Path,
+    work: &Path,
+    reads: &[PathBuf],
+) -> Result<PathBuf, Trouble> {
+    let target = work.join("target");
+    let home = work.join("cargo");
+    let release = target.join("release");
+    refuse_links(&[&work.join("tmp"), &home, &target, &release])?;
+    forget_libraries(&release)?;
+    fs::create_dir_all(&home).map_err(MachineError::system("making a folder for cargo"))?;
+    let mut policy = policy(&toolchain.cargo, submission);
+    // A home of its own, with the packages that are here and without the user's configuration and credentials.
+    for packages in ["registry", "git"] {
+        let link = home.join(packages);
+        let Some(there) =
+            toolchain.home.as_ref().map(|home| home.join(packages)).filter(|path| path.is_dir())
+        else {
+            continue;
+        };
+        if !link.exists() {
+            symlink(&there, &link).map_err(MachineError::system("linking the packages"))?;
+        }
+        policy.reads.push(there);
+    }
+    policy.reads.extend_from_slice(reads);
+    policy.executes.push(toolchain.sysroot.clone());
+    policy.args =
+        ["build", "--release", "--offline", "--lib", "--quiet", "--color", "never", "--manifest-path"]
+            .map(Into::into)
+            .to_vec();
+    policy.args.push(manifest.into());
+    let linker = format!("CARGO_TARGET_{}_LINKER", toolchain.host.to_uppercase().replace(['-', '.'], "_"));
+    policy.env.extend([
+        ("CARGO_HOME".into(), home.into()),
+        ("CARGO_TARGET_DIR".into(), target.clone().into()),
+        ("CARGO_ENCODED_RUSTFLAGS".into(), FLAGS.join("\x1f").into()),
+        ("CARGO_INCREMENTAL".into(), "0".into()),
+        ("RUSTC".into(), toolchain.rustc.clone().into()),
+        (linker.into(), toolchain.linker.clone().into()),
+    ]);
+    policy.working_folder = Some(work.to_owned());
+    run(&workshop.cage, policy, work)?;
+    let [library] = libraries(&release)?.try_into().map_err(|found: Vec<_>| {
+        refusal(format!(
+            "expected the project to make one cdylib, it made {}: set crate-type = [\"cdylib\"] under [lib]",
+            found.len()
+        ))
+    })?;
+    Ok(library)
+}
+
+/// An earlier build could have put a link where we are about to write with our own rights.
+fn refuse_links(folders: &[&Path]) -> Result<(), Trouble> {
+    match folders.iter().find(|folder| folder.is_symlink()) {
+        Some(link) => Err(refusal(format!("an earlier build left a link at {}", link.display()))),
+        None => Ok(()),
+    }
+}
+
+/// The shared libraries that a build made. Those of its dependencies lie deeper.
+fn libraries(release: &Path) -> Result<Vec<PathBuf>, MachineError> {
+    if !release.is_dir() {
+        return Ok(Vec::new());
+    }
+    let entries = fs::read_dir(release).map_err(MachineError::system("looking for the library"))?;
+    Ok(entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "so"))
+        .collect())
+}
+
+/// What an earlier build left; cargo puts back what is up to date.
+fn forget_libraries(release: &Path) -> Result<(), MachineError> {
+    for library in libraries(release)? {
+        fs::remove_file(library).map_err(MachineError::system("removing an old library"))?;
+    }
+    Ok(())
+}
+
+fn copy_sources(submission: &Submission, to: &Path) -> Result<(), Trouble> {
+    fs::create_dir(to).map_err(MachineError::system("copying the sources"))?;
+    let mut failure = Ok(());
+    let walked = walk(&submission.folder, &mut |relative, metadata| {
+        let (from, to) = (submission.folder.join(relative), to.join(relative));
+        let copied = if metadata.is_dir() {
+            fs::create_dir(&to)
+        } else if metadata.is_symlink() {
+            fs::read_link(&from).and_then(|target| symlink(target, &to))
+        } else {
+            fs::copy(&from, &to).map(drop)
+        };
+        if let (Err(error), Ok(())) = (copied, &failure) {
+            failure = Err(MachineError::system("copying the sources")(error));
+        }
+        Ok(())
+    });
+    walked.map_err(MachineError::system("reading the sources"))?;
+    Ok(failure?)
+}

@@ -1,0 +1,183 @@
+//! Makes of a submission what a host can load.
+//!
+//! Compilers run in a cage as hosts do: a source can include any file, a build script is a program. A cage of the
+//! building kind may start other programs and write to one folder of its own; it has no network.
+
+mod cargo;
+mod compiler;
+mod tools;
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use tribunal_contract::{Fault, Language};
+
+use crate::cache::{cache_folder, create_open, once};
+use crate::cage::{Cage, Ended, Limits, Output, Policy, Profile};
+use crate::{MachineError, Python, Submission, Trouble};
+
+/// How long a build may take.
+const DEADLINE: Duration = Duration::from_secs(600);
+/// Bytes of a compiler's messages that are kept.
+const MESSAGE_BYTES: usize = 4000;
+
+/// What a host loads.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Artefact {
+    /// The module as it is, and the interpreter to run it with.
+    Module(Python),
+    /// A shared library.
+    Library(Library),
+}
+
+/// A shared library, and where it is from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Library {
+    /// The file.
+    pub path: PathBuf,
+    /// The compiler and its version; `None` for a library that came built.
+    pub compiler: Option<String>,
+    /// The flags it was built with.
+    pub flags: Vec<String>,
+}
+
+/// Builds submissions.
+#[derive(Debug, Clone)]
+pub struct Workshop {
+    /// How compilers are caged.
+    pub cage: Cage,
+    /// Where what is made is kept.
+    pub cache: PathBuf,
+    /// The Python interpreter asked for, if any.
+    pub python: Option<PathBuf>,
+}
+
+impl Workshop {
+    /// A workshop that keeps what it makes in [`cache_folder`].
+    ///
+    /// # Errors
+    /// As [`cache_folder`].
+    pub fn new(cage: Cage) -> Result<Self, MachineError> {
+        Ok(Self { cage, cache: cache_folder()?, python: None })
+    }
+
+    /// Makes what a host loads, or finds it in the cache. `progress` is told in a line what takes time.
+    ///
+    /// # Errors
+    /// [`Fault::Build`] if the submission does not build, [`MachineError::Missing`] if a tool is not here.
+    pub fn make(&self, submission: &Submission, progress: &dyn Fn(&str)) -> Result<Artefact, Trouble> {
+        match submission.manifest.language {
+            Language::Python => {
+                Ok(Artefact::Module(Python::find(self.python.as_deref(), &self.cache, progress)?))
+            }
+            Language::C => self.make_c(submission, progress).map(Artefact::Library),
+            Language::Rust => cargo::make(self, submission, progress).map(Artefact::Library),
+            Language::Cuda => Err(Trouble::Machine(MachineError::Missing {
+                what: "a host for CUDA sources".into(),
+                remedy: "build a shared library with the C ABI and submit that with language = \"c\"".into(),
+            })),
+        }
+    }
+
+    fn make_c(&self, submission: &Submission, progress: &dyn Fn(&str)) -> Result<Library, Trouble> {
+        let entry = submission.entry();
+        match entry.extension().and_then(OsStr::to_str) {
+            Some("so") => Ok(Library { path: entry, compiler: None, flags: Vec::new() }),
+            Some("c") => compiler::make(self, submission, compiler::Dialect::C, progress),
+            Some("cc" | "cpp" | "cxx") => compiler::make(self, submission, compiler::Dialect::Cpp, progress),
+            _ => Err(refusal(format!(
+                "`entry` is {}: expected a .c, .cc or .cpp source or a .so library",
+                submission.manifest.entry.display()
+            ))),
+        }
+    }
+
+    /// The folder of built things.
+    fn build_folder(&self) -> PathBuf {
+        self.cache.join("build")
+    }
+
+    /// The library in the cache under `key`, made by `make` in a folder of its own if it is not there.
+    fn cached(
+        &self,
+        key: &str,
+        make: impl FnOnce(&Path, &Path) -> Result<(), Trouble>,
+    ) -> Result<PathBuf, Trouble> {
+        let folder = self.build_folder().join(key);
+        once::<Trouble>(&folder, |making| {
+            let work = making.join("work");
+            create_open(&work)?;
+            make(&work, &making.join("lib.so"))?;
+            fs::remove_dir_all(&work).map_err(MachineError::system("removing the build folder"))?;
+            Ok(())
+        })?;
+        Ok(folder.join("lib.so"))
+    }
+}
+
+fn refusal(message: String) -> Trouble {
+    Trouble::Fault(Fault::Build { message })
+}
+
+/// Runs a compiler in a cage. `folder` is what it may write to; the submission's own folder it may read.
+fn run(cage: &Cage, mut policy: Policy, folder: &Path) -> Result<(), Trouble> {
+    let scratch = folder.join("tmp");
+    fs::create_dir_all(&scratch).map_err(MachineError::system("making a scratch folder"))?;
+    policy.env.extend([
+        ("PATH".into(), "/usr/bin:/bin".into()),
+        ("LC_ALL".into(), "C.UTF-8".into()),
+        ("HOME".into(), scratch.clone().into()),
+        ("TMPDIR".into(), scratch.into()),
+    ]);
+    policy.executes.extend(tools::system_programs());
+    policy.writes.push(folder.to_owned());
+    policy.limits = Limits::of_compiler();
+    let name = policy.program.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let mut caged = cage.spawn(policy)?;
+    let ended = caged.wait(Some(Instant::now() + DEADLINE))?;
+    let message = match ended {
+        Ended::Exited(0) => return Ok(()),
+        Ended::Exited(code) => words(&caged.output(), &format!("{name} ended with code {code}")),
+        Ended::TimedOut => format!("{name} was not done within {} s", DEADLINE.as_secs()),
+        Ended::Flooded => format!("{name} printed without end"),
+        _ => words(&caged.output(), &format!("{name} {ended}")),
+    };
+    Err(refusal(message))
+}
+
+/// What a compiler said: the beginning, since the first error causes the others.
+fn words(output: &Output, otherwise: &str) -> String {
+    let text = if output.stderr.trim().is_empty() { &output.stdout } else { &output.stderr };
+    let text = text.trim();
+    match text.char_indices().find(|(at, c)| at + c.len_utf8() > MESSAGE_BYTES) {
+        _ if text.is_empty() => otherwise.to_owned(),
+        Some((cut, _)) => format!("{} …", &text[..cut]),
+        None => text.to_owned(),
+    }
+}
+
+/// A policy of the building kind for `program`, which may read the submission.
+fn policy(program: &Path, submission: &Submission) -> Policy {
+    let mut policy = Policy::new(Profile::Build, program);
+    policy.reads.push(submission.folder.clone());
+    policy.reads.extend(tools::headers());
+    policy
+}
+
+/// Copies what an untrusted build made to `to`: a plain file inside `folder`, and no link out of it.
+fn take_out(made: &Path, folder: &Path, to: &Path) -> Result<(), Trouble> {
+    let inside = made
+        .canonicalize()
+        .ok()
+        .zip(folder.canonicalize().ok())
+        .filter(|(made, folder)| made.starts_with(folder) && made.is_file());
+    let Some((made, _)) = inside else {
+        return Err(refusal("the build left no library".into()));
+    };
+    let bytes = fs::read(made).map_err(MachineError::system("reading the library"))?;
+    fs::write(to, bytes).map_err(MachineError::system("keeping the library"))?;
+    Ok(())
+}

@@ -1,0 +1,78 @@
+//! What this machine can do for the judge, found out by doing it.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::MachineError;
+use crate::cage::{Applied, Attempt, Cage, Tier};
+
+/// The state of the cage on this machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    /// The layers that hold; none if no cage could be closed at all.
+    pub cage: Option<Applied>,
+    /// What a hostile program inside tried.
+    pub attempts: Vec<Attempt>,
+    /// Why there is no cage.
+    pub trouble: Option<String>,
+    /// Processors that the judge may run on.
+    pub processors: usize,
+}
+
+impl Report {
+    /// Whether submissions that nobody trusts can be run here.
+    pub fn is_safe(&self) -> bool {
+        self.trouble.is_none()
+            && self.cage.as_ref().is_some_and(|cage| cage.tier < Tier::D)
+            && self.attempts.iter().all(|attempt| attempt.refused)
+    }
+}
+
+/// Puts a program into a cage, lets it attack the judge, and reports.
+pub fn report(cage: &Cage) -> Report {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    match cage.probe() {
+        Ok((applied, attempts)) => Report { cage: Some(applied), attempts, trouble: None, processors },
+        Err(error) => {
+            // What there is can be shown even where it is too little.
+            let trusting = Cage { trust: true, ..cage.clone() };
+            let partial = match error {
+                MachineError::NoCage { .. } => trusting.probe().ok(),
+                _ => None,
+            };
+            let (applied, attempts) = partial.unzip();
+            let attempts = attempts.unwrap_or_default();
+            Report { cage: applied, attempts, trouble: Some(error.to_string()), processors }
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(cage) = &self.cage {
+            write!(f, "{cage}")?;
+        }
+        if let Some(trouble) = &self.trouble {
+            writeln!(f, "  {trouble}")?;
+        }
+        match self.processors {
+            1 => writeln!(
+                f,
+                "  processors  1: judge and submission share it; nothing with threads can be timed"
+            )?,
+            2 => writeln!(
+                f,
+                "  processors  2: judge and submission share one; timings with threads are noisy here"
+            )?,
+            count => writeln!(f, "  processors  {count}")?,
+        }
+        if !self.attempts.is_empty() {
+            writeln!(f, "  self-test")?;
+            for Attempt { what, refused, outcome } in &self.attempts {
+                writeln!(f, "    {} {what}: {outcome}", if *refused { "refused" } else { "ALLOWED" })?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,249 @@
+"""Runs a submission written in Python: the other end of the judge's socket (descriptor 3).
+
+Everything in this process belongs to the submission as soon as it is loaded, this file too. So nothing said
+here is believed by the judge: it looks at its own clock, at the outputs, and at the kernel's books.
+"""
+
+import json
+import sys
+
+sys.path.extend(json.loads(sys.argv[1]))
+
+import _socket
+import gc
+import importlib.util
+import mmap
+import os
+import struct
+
+import numpy as np
+
+PROTOCOL = 1
+PACKET_BYTES = 64 << 10
+MESSAGE_CHARS = 2000
+JUDGE = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET, 0, 3)
+DONE = struct.Struct("=4s12sII")
+
+
+class WrongResult(Exception):
+    pass
+
+
+class Failure(Exception):
+    def __init__(self, kind, message):
+        self.problem = {"kind": kind, "message": message[:MESSAGE_CHARS]}
+
+
+def describe(error):
+    try:
+        text = str(error)
+    except BaseException:
+        text = "(its message cannot be read)"
+    name = type(error).__name__
+    return f"{name}: {text}" if text else name
+
+
+def problem_of(error, kind):
+    if isinstance(error, Failure):
+        return error.problem
+    if isinstance(error, WrongResult):
+        return {"kind": "wrong_result", "message": str(error)[:MESSAGE_CHARS]}
+    if isinstance(error, MemoryError):
+        kind = "memory"
+    return {"kind": kind, "message": describe(error)[:MESSAGE_CHARS]}
+
+
+def leave(asked):
+    """Ends the process as `sys.exit` would, without waiting for threads that may never end."""
+    code = asked.code
+    if code is not None and not isinstance(code, int):
+        print(code, file=sys.stderr)
+        code = 1
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        os._exit((code or 0) & 255)
+
+
+def say(kind, **fields):
+    JUDGE.send(json.dumps({"t": kind, **fields}).encode())
+
+
+def load(message):
+    entry, folder = message["entry"], message["folder"]
+    for path in (folder, os.path.dirname(entry)):
+        if path in sys.path:
+            sys.path.remove(path)
+        sys.path.insert(0, path)
+    name = os.path.splitext(os.path.basename(entry))[0]
+    if name in sys.modules:
+        name = "submission"
+    spec = importlib.util.spec_from_file_location(name, entry)
+    if spec is None:
+        raise ImportError(f"{os.path.basename(entry)} is not a Python module")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+class Area:
+    """Shared memory. The judge can write the inputs, we cannot."""
+
+    def __init__(self, fd, length, prot):
+        # Populated at once: no call pays for the first touch of a page.
+        self.memory = mmap.mmap(fd, length, mmap.MAP_SHARED | mmap.MAP_POPULATE, prot)
+        os.close(fd)
+
+    def view(self, tensor):
+        return np.ndarray(tuple(tensor["shape"]), tensor["dtype"], self.memory, tensor["offset"])
+
+
+def received_fds(ancillary):
+    for level, kind, data in ancillary:
+        if level == _socket.SOL_SOCKET and kind == _socket.SCM_RIGHTS:
+            return struct.unpack("2i", data[:8])
+    raise OSError("no descriptors came with the arenas")
+
+
+def same(left, right):
+    return np.array_equal(left.reshape(-1).view(np.uint8), right.reshape(-1).view(np.uint8))
+
+
+def of_shape(shape):
+    return "(" + ", ".join(map(str, shape)) + ")"
+
+
+def as_array(value, name, expected):
+    """The result as an array of exactly the dtype and shape that are due."""
+    if not isinstance(value, np.ndarray):
+        if isinstance(value, (bool, int, float)) and expected.shape == ():
+            exact = isinstance(value, int) == (expected.dtype.kind == "i") and not isinstance(value, bool)
+            if not exact:
+                raise WrongResult(f"{name}: expected {expected.dtype}(), got {type(value).__name__}")
+            value = np.array(value, expected.dtype)
+        elif hasattr(value, "__dlpack__"):
+            value = np.from_dlpack(value)
+        elif hasattr(value, "__array__"):
+            value = np.asarray(value)
+        else:
+            due = f"{expected.dtype}{of_shape(expected.shape)}"
+            raise WrongResult(f"{name}: expected {due}, got {type(value).__name__}")
+    if value.dtype != expected.dtype or value.shape != expected.shape:
+        due = f"{expected.dtype}{of_shape(expected.shape)}"
+        raise WrongResult(f"{name}: expected {due}, got {value.dtype}{of_shape(value.shape)}")
+    return value
+
+
+class Call:
+    """One call, prepared: everything that need not be timed is done here."""
+
+    def __init__(self, module, states, inputs, outputs, message):
+        self.function = getattr(module, message["operation"], None)
+        if not callable(self.function):
+            raise Failure("load", f"`{message['operation']}` is missing")
+        self.given, self.private, self.arguments = [], [], []
+        for index, argument in enumerate(message["inputs"]):
+            ((kind, value),) = argument.items()
+            if kind == "tensor":
+                given = inputs.view(value)
+                private = given.copy()
+                # A view of our own: a submission may reshape the array that it gets in place.
+                self.given.append((index, given, private[...]))
+                value = private
+            elif kind == "real":
+                (value,) = struct.unpack("=d", struct.pack("=Q", value))
+            elif kind == "state":
+                value = states[value]
+            self.arguments.append(value)
+        self.results = []
+        self.makes = None
+        for position, result in enumerate(message["results"]):
+            ((kind, value),) = result["place"].items()
+            if kind == "state":
+                self.makes = (position, value)
+                self.results.append((result["name"], None))
+            else:
+                self.results.append((result["name"], outputs.view(value)))
+
+    def run(self):
+        self.value = self.function(*self.arguments)
+        results = self.results
+        value = self.value
+        if len(results) == 1 and not isinstance(value, tuple):
+            value = (value,)
+        if not isinstance(value, (tuple, list)):
+            raise WrongResult(f"expected {len(results)} results, got {type(value).__name__}")
+        if len(value) != len(results):
+            raise WrongResult(f"expected {len(results)} results, got {len(value)}")
+        for (name, place), result in zip(results, value):
+            if place is not None:
+                np.copyto(place, as_array(result, name, place))
+        self.value = value
+
+    def changed(self):
+        return [index for index, given, private in self.given if not same(given, private)]
+
+
+def answer(call, states):
+    """From GO to the end of the call."""
+    # Bound now: between GO and DONE every look-up counts.
+    read, write, run, pack = os.read, os.write, call.run, DONE.pack
+    problem = None
+    go = read(3, 64)
+    if len(go) != 16 or go[:4] != b"TGO1":
+        os._exit(0)
+    try:
+        run()
+    except SystemExit as error:
+        leave(error)
+    except BaseException as error:
+        problem = problem_of(error, "refused")
+    write(3, pack(b"TDN1", go[4:], problem is not None, 0))
+    if read(3, 64)[:4] != b"TST1":
+        os._exit(0)
+    if problem is None and call.makes is not None:
+        position, state = call.makes
+        states[state] = call.value[position]
+    say("settled", changed=call.changed(), problem=problem)
+
+
+def serve():
+    module, inputs, outputs, states = None, None, None, {}
+    say("hello", protocol=PROTOCOL, runtime=f"CPython {sys.version.split()[0]}, numpy {np.__version__}")
+    while True:
+        packet, ancillary, _, _ = JUDGE.recvmsg(PACKET_BYTES, _socket.CMSG_SPACE(8))
+        if not packet:
+            os._exit(0)
+        message = json.loads(packet)
+        kind = message["t"]
+        try:
+            if kind == "load":
+                module = load(message)
+                say("loaded", operations=[name for name in message["operations"] if callable(getattr(module, name, None))])
+            elif kind == "arena":
+                inputs = outputs = None
+                read_fd, write_fd = received_fds(ancillary)
+                inputs = Area(read_fd, message["inputs_bytes"], mmap.PROT_READ)
+                outputs = Area(write_fd, message["outputs_bytes"], mmap.PROT_READ | mmap.PROT_WRITE)
+                say("mapped")
+            elif kind == "prepare":
+                call = Call(module, states, inputs, outputs, message)
+                say("ready")
+                answer(call, states)
+                call = None
+            elif kind == "release":
+                del states[message["id"]]
+                # A state may hold itself in a circle; what is released must be gone when memory is looked at.
+                gc.collect()
+                say("released")
+            else:
+                os._exit(0)
+        except SystemExit as error:
+            leave(error)
+        except BaseException as error:
+            say("failed", problem=problem_of(error, "load" if kind == "load" else "refused"))
+
+
+serve()

@@ -1,0 +1,260 @@
+//! A submission in its cage, and the judge's side of the conversation with it.
+//!
+//! A call has two halves. [`Session::prepare`] is untimed: the host gets the inputs and copies them to private, ordinary memory.
+//! [`Session::go`] is timed by the judge's own clock, from the release of the call to the word that its outputs stand in
+//! the shared memory. At that word a few random bytes of them are looked at, before anything else; then all is copied, and what was looked at
+//! must still be the same.
+//!
+//! Nothing a host says is believed beyond that. Lies can only make a submission's own result worse: a wrong next
+//! message is [`Fault::Protocol`], an early one meets poison where the answer should be.
+//!
+//! # Cost
+//!
+//! Round trip of a call of no work with four small tensors, median (two shared cores of an AMD EPYC in KVM, Linux
+//! 6.18, all layers of the cage): see `tests/session_latency.rs`, which measures it.
+
+mod call;
+mod ended;
+mod start;
+mod verify;
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use tribunal_contract::{Answer, Call, Challenge, Fault, StateId};
+
+use crate::arena::Shared;
+use crate::cage::{Applied, Cage, Caged, Output};
+use crate::gauge::{CpuClock, Memory};
+use crate::wire::{FromHost, Link, Problem, ProblemKind, ToHost};
+use crate::{Artefact, MachineError, Submission, Trouble};
+
+use call::Pending;
+use start::Plan;
+use verify::Random;
+
+/// What a submission may use up.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SessionLimits {
+    /// Seconds for a call.
+    pub call_s: f64,
+    /// Seconds to load, to take up the inputs of a call, or to release a state.
+    pub load_s: f64,
+    /// Bytes of memory beyond what its host needs: what it allocates, and its private copies of inputs.
+    pub memory_bytes: u64,
+    /// Bytes of memory shared with the judge: the tensors of one call. It takes as much as is needed.
+    pub arena_bytes: u64,
+    /// Bytes it may print in a session.
+    pub output_bytes: u64,
+    /// Threads that its numerical libraries are told to use.
+    pub threads: usize,
+    /// The processors it runs on; all of the judge's if not given.
+    pub cores: Option<Vec<usize>>,
+}
+
+impl Default for SessionLimits {
+    fn default() -> Self {
+        Self {
+            call_s: 10.0,
+            load_s: 20.0,
+            memory_bytes: 2 << 30,
+            arena_bytes: 2 << 30,
+            output_bytes: 1 << 20,
+            threads: 1,
+            cores: None,
+        }
+    }
+}
+
+/// A running submission.
+///
+/// After a fault that ends its process every call gives that fault again, until [`Session::restart`].
+/// A refusal, a wrong result or a Python `MemoryError` does not end it.
+pub struct Session {
+    cage: Cage,
+    plan: Plan,
+    limits: SessionLimits,
+    challenge: &'static Challenge,
+    random: Random,
+    host: Host,
+}
+
+/// What is new with every process.
+struct Host {
+    caged: Caged,
+    link: Link,
+    clock: CpuClock,
+    runtime: String,
+    operations: Vec<String>,
+    arenas: Option<Arenas>,
+    pending: Option<Pending>,
+    states: BTreeSet<StateId>,
+    /// The fault that ended it.
+    dead: Option<Fault>,
+}
+
+struct Arenas {
+    inputs: Shared,
+    outputs: Shared,
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session")
+            .field("host", &self.host.caged)
+            .field("dead", &self.host.dead)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    /// Starts a host and loads the submission in it.
+    ///
+    /// # Errors
+    /// [`Fault::Load`] and its like if loading fails, [`MachineError`] if the host cannot be started.
+    pub fn start(
+        cage: &Cage,
+        submission: &Submission,
+        artefact: &Artefact,
+        limits: SessionLimits,
+    ) -> Result<Self, Trouble> {
+        let plan = Plan::new(cage, submission, artefact, &limits);
+        let host = start::start(cage, &plan, &limits)?;
+        let (cage, challenge) = (cage.clone(), submission.challenge);
+        Ok(Self { cage, plan, limits, challenge, random: Random::new(), host })
+    }
+
+    /// Ends the process and starts a new one. All states are gone.
+    ///
+    /// # Errors
+    /// As [`Session::start`]. The session is then as before, and dead.
+    pub fn restart(&mut self) -> Result<(), Trouble> {
+        self.host.caged.kill();
+        self.host.dead.get_or_insert(Fault::Exited { code: 0 });
+        self.host = start::start(&self.cage, &self.plan, &self.limits)?;
+        Ok(())
+    }
+
+    /// Prepares a call and makes it.
+    ///
+    /// # Errors
+    /// The submission's [`Fault`], or what the machine could not do.
+    pub fn call(&mut self, call: &Call<'_>) -> Result<Answer, Trouble> {
+        self.prepare(call)?;
+        self.go()
+    }
+
+    /// Lets the submission forget a state.
+    ///
+    /// # Errors
+    /// As [`Session::call`].
+    ///
+    /// # Panics
+    /// If there is no such state.
+    pub fn release(&mut self, state: StateId) -> Result<(), Trouble> {
+        self.alive()?;
+        assert!(self.host.states.remove(&state), "a state that was made is released once");
+        self.say(&ToHost::Release { id: state.0 })?;
+        match self.hear(self.limits.load_s)? {
+            FromHost::Released {} => Ok(()),
+            FromHost::Failed { problem } => Err(self.failed(problem)),
+            other => Err(self.tampered("the answer to a release", &other)),
+        }
+    }
+
+    /// Memory of the host process at this moment and at its highest, by the kernel's books.
+    ///
+    /// # Errors
+    /// [`MachineError::System`] if the process is gone.
+    pub fn memory(&self) -> Result<Memory, MachineError> {
+        Memory::of(self.host.caged.pid())
+    }
+
+    /// Processor seconds that the host uses in the next `window`, in which nothing is asked of it.
+    ///
+    /// # Errors
+    /// [`MachineError::System`] if the process is gone.
+    pub fn idle_cpu_s(&self, window: Duration) -> Result<f64, MachineError> {
+        let before = self.host.clock.read()?;
+        std::thread::sleep(window);
+        Ok((self.host.clock.read()? - before).as_secs_f64())
+    }
+
+    /// The host's process id, in the judge's namespace.
+    pub fn pid(&self) -> crate::cage::Pid {
+        self.host.caged.pid()
+    }
+
+    /// The layers of the cage that hold.
+    pub fn applied(&self) -> &Applied {
+        self.host.caged.applied()
+    }
+
+    /// The host's program and versions, as it said before the submission was loaded.
+    pub fn runtime(&self) -> &str {
+        &self.host.runtime
+    }
+
+    /// The operations of the contract that the submission has, as it says.
+    pub fn operations(&self) -> &[String] {
+        &self.host.operations
+    }
+
+    /// The limits it runs under.
+    pub fn limits(&self) -> &SessionLimits {
+        &self.limits
+    }
+
+    /// The fault that ended the process, if one did.
+    pub fn dead(&self) -> Option<&Fault> {
+        self.host.dead.as_ref()
+    }
+
+    /// What it printed so far, cleaned and cut.
+    pub fn output(&self) -> Output {
+        self.host.caged.output()
+    }
+
+    /// Ends the process, gently at first. Dropping a session does it the hard way.
+    pub fn stop(mut self) {
+        if self.host.dead.is_none() {
+            // If it does not listen it is killed below.
+            let _ = self.host.link.send_json(&ToHost::Bye);
+            let _ = self.host.caged.wait(Some(Instant::now() + Duration::from_millis(200)));
+        }
+    }
+
+    fn alive(&self) -> Result<(), Trouble> {
+        self.host.dead.clone().map_or(Ok(()), |fault| Err(fault.into()))
+    }
+
+    fn say(&mut self, message: &ToHost) -> Result<(), Trouble> {
+        self.host.link.send_json(message).map_err(MachineError::system("talking to the host"))?;
+        Ok(())
+    }
+
+    fn hear(&mut self, limit_s: f64) -> Result<FromHost, Trouble> {
+        self.host.hear(&self.limits, limit_s)
+    }
+
+    /// A fault that leaves the session alive.
+    fn failed(&self, problem: Problem) -> Trouble {
+        fault_of(problem, &self.limits).into()
+    }
+
+    fn tampered(&mut self, expected: &str, got: &FromHost) -> Trouble {
+        let got = serde_json::to_string(got).unwrap_or_default();
+        self.host.tampered(expected, got.as_bytes())
+    }
+}
+
+fn fault_of(Problem { kind, message }: Problem, limits: &SessionLimits) -> Fault {
+    let message = ended::presentable(message.as_bytes());
+    match kind {
+        ProblemKind::Load => Fault::Load { message },
+        ProblemKind::Refused => Fault::Refused { message },
+        ProblemKind::WrongResult => Fault::WrongResult { message },
+        ProblemKind::Memory => Fault::Memory { limit_bytes: limits.memory_bytes },
+    }
+}

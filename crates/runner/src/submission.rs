@@ -1,0 +1,282 @@
+//! A submission as it lies in its folder.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+use tribunal_contract::{Challenge, Manifest, ManifestError, challenges};
+
+/// Folders that are made by building and testing; they are no part of a submission.
+const IGNORED: [&str; 3] = ["target", "__pycache__", ".git"];
+/// The most bytes of a submission: it is source, and perhaps a prebuilt library.
+const BYTES_MAX: u64 = 64 << 20;
+/// The most files and folders of a submission.
+const ENTRIES_MAX: usize = 10_000;
+
+/// A submission: its folder, its manifest, and a name for exactly these files.
+#[derive(Debug, Clone)]
+pub struct Submission {
+    /// Its folder, absolute and without links.
+    pub folder: PathBuf,
+    /// Its `tribunal.toml`.
+    pub manifest: Manifest,
+    /// The challenge that it answers.
+    pub challenge: &'static Challenge,
+    /// SHA-256 over the paths and contents of its files, in hexadecimal.
+    pub sha256: String,
+}
+
+/// Why a folder is no submission.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SubmissionError {
+    /// It has no manifest.
+    #[error("{}: there is no tribunal.toml", folder.display())]
+    NoManifest {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// Its manifest was refused.
+    #[error(transparent)]
+    Manifest(#[from] ManifestError),
+    /// The file that its manifest names is not there.
+    #[error("{}: `entry` names {}, which is not there", folder.display(), entry.display())]
+    NoEntry {
+        /// The folder.
+        folder: PathBuf,
+        /// What the manifest names.
+        entry: PathBuf,
+    },
+    /// A symbolic link leads out of the folder.
+    #[error("{}: the link leads out of the submission's folder", link.display())]
+    LinkOutside {
+        /// The link.
+        link: PathBuf,
+    },
+    /// A device, a socket or a pipe.
+    #[error("{}: neither a file nor a folder", path.display())]
+    Special {
+        /// What it is.
+        path: PathBuf,
+    },
+    /// It is too large.
+    #[error("{}: larger than {BYTES_MAX} bytes or {ENTRIES_MAX} files", folder.display())]
+    TooLarge {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// Something cannot be read.
+    #[error("{}: {error}", path.display())]
+    Unreadable {
+        /// What cannot be read.
+        path: PathBuf,
+        /// What the system said.
+        error: String,
+    },
+}
+
+impl Submission {
+    /// Reads the submission in `folder`.
+    ///
+    /// # Errors
+    /// [`SubmissionError`] if it is none.
+    pub fn open(folder: &Path) -> Result<Self, SubmissionError> {
+        let shown = folder.join(Manifest::FILE_NAME);
+        let text = fs::read_to_string(&shown).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+                SubmissionError::NoManifest { folder: folder.to_owned() }
+            }
+            _ => unreadable(&shown)(error),
+        })?;
+        let manifest = Manifest::parse(&text, &shown.to_string_lossy())?;
+        let folder = folder.canonicalize().map_err(unreadable(folder))?;
+        let sha256 = hash(&folder)?;
+        if !folder.join(&manifest.entry).is_file() {
+            return Err(SubmissionError::NoEntry { folder, entry: manifest.entry });
+        }
+        let challenge = challenges::find(manifest.challenge).expect("the manifest was checked against them");
+        Ok(Self { folder, manifest, challenge, sha256 })
+    }
+
+    /// The file to load or to build.
+    pub fn entry(&self) -> PathBuf {
+        self.folder.join(&self.manifest.entry)
+    }
+}
+
+/// Every folder at or below `paths` that has a manifest, sorted, each once.
+///
+/// # Errors
+/// [`SubmissionError::Unreadable`] if a path cannot be looked into.
+pub fn find(paths: &[PathBuf]) -> Result<Vec<PathBuf>, SubmissionError> {
+    let mut found = Vec::new();
+    let mut todo = paths.to_vec();
+    while let Some(folder) = todo.pop() {
+        if folder.join(Manifest::FILE_NAME).is_file() {
+            found.push(folder.clone());
+        }
+        for entry in fs::read_dir(&folder).map_err(unreadable(&folder))? {
+            let entry = entry.map_err(unreadable(&folder))?;
+            // Links are not followed: they could lead in circles.
+            let is_folder = entry.file_type().map_err(unreadable(&folder))?.is_dir();
+            if is_folder && !is_ignored(&entry.path()) {
+                todo.push(entry.path());
+            }
+        }
+    }
+    found.sort();
+    found.dedup();
+    Ok(found)
+}
+
+fn is_ignored(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| IGNORED.iter().any(|ignored| name == *ignored))
+}
+
+/// Calls `visit` with the relative path and metadata of everything in `folder` that belongs to the submission, sorted.
+pub(crate) fn walk(
+    folder: &Path,
+    visit: &mut dyn FnMut(&Path, &fs::Metadata) -> Result<(), SubmissionError>,
+) -> Result<(), SubmissionError> {
+    let mut entries = vec![];
+    let mut todo = vec![folder.to_owned()];
+    while let Some(next) = todo.pop() {
+        for entry in fs::read_dir(&next).map_err(unreadable(&next))? {
+            let path = entry.map_err(unreadable(&next))?.path();
+            if is_ignored(&path) {
+                continue;
+            }
+            let metadata = fs::symlink_metadata(&path).map_err(unreadable(&path))?;
+            if metadata.is_dir() {
+                todo.push(path.clone());
+            }
+            entries.push((path, metadata));
+            if entries.len() > ENTRIES_MAX {
+                return Err(SubmissionError::TooLarge { folder: folder.to_owned() });
+            }
+        }
+    }
+    entries.sort_by(|(left, _), (right, _)| left.cmp(right));
+    for (path, metadata) in &entries {
+        visit(path.strip_prefix(folder).expect("the walk stays in the folder"), metadata)?;
+    }
+    Ok(())
+}
+
+fn hash(folder: &Path) -> Result<String, SubmissionError> {
+    let mut hasher = Sha256::new();
+    let mut total = 0;
+    walk(folder, &mut |relative, metadata| {
+        let path = folder.join(relative);
+        let (kind, contents) = if metadata.is_dir() {
+            return Ok(());
+        } else if metadata.is_symlink() {
+            let target = path.canonicalize().map_err(unreadable(&path))?;
+            if !target.starts_with(folder) {
+                return Err(SubmissionError::LinkOutside { link: path });
+            }
+            let target = fs::read_link(&path).map_err(unreadable(&path))?;
+            (b'l', target.into_os_string().into_encoded_bytes())
+        } else if metadata.is_file() {
+            total += metadata.len();
+            if total > BYTES_MAX {
+                return Err(SubmissionError::TooLarge { folder: folder.to_owned() });
+            }
+            (b'f', fs::read(&path).map_err(unreadable(&path))?)
+        } else {
+            return Err(SubmissionError::Special { path });
+        };
+        // Lengths first: no two different folders give the same bytes.
+        let name = relative.as_os_str().as_encoded_bytes();
+        hasher.update([kind]);
+        hasher.update((name.len() as u64).to_le_bytes());
+        hasher.update(name);
+        hasher.update((contents.len() as u64).to_le_bytes());
+        hasher.update(&contents);
+        Ok(())
+    })?;
+    Ok(hexadecimal(&hasher.finalize()))
+}
+
+pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unreadable(path: &Path) -> impl FnOnce(io::Error) -> SubmissionError {
+    let path = path.to_owned();
+    move |error| SubmissionError::Unreadable { path, error: error.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    const MANIFEST: &str = "name = \"a\"\nchallenge = \"layer_norm_backward\"\nlanguage = \"python\"\nentry = \"submission.py\"\n";
+
+    fn folder() -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("tribunal.toml"), MANIFEST).unwrap();
+        fs::write(folder.path().join("submission.py"), "pass\n").unwrap();
+        folder
+    }
+
+    #[test]
+    fn the_hash_names_the_sources_and_nothing_else() {
+        let folder = folder();
+        let path = folder.path();
+        let first = Submission::open(path).unwrap().sha256;
+        fs::create_dir(path.join("__pycache__")).unwrap();
+        fs::write(path.join("__pycache__/submission.pyc"), "x").unwrap();
+        assert_eq!(Submission::open(path).unwrap().sha256, first);
+        fs::write(path.join("helper.py"), "").unwrap();
+        let second = Submission::open(path).unwrap().sha256;
+        assert_ne!(second, first);
+        fs::rename(path.join("helper.py"), path.join("helper2.py")).unwrap();
+        assert_ne!(Submission::open(path).unwrap().sha256, second);
+    }
+
+    #[test]
+    fn what_is_no_submission_is_refused_with_its_reason() {
+        let empty = tempfile::tempdir().unwrap();
+        assert!(matches!(Submission::open(empty.path()), Err(SubmissionError::NoManifest { .. })));
+
+        let without_entry = folder();
+        fs::remove_file(without_entry.path().join("submission.py")).unwrap();
+        assert!(matches!(Submission::open(without_entry.path()), Err(SubmissionError::NoEntry { .. })));
+
+        let bad_manifest = folder();
+        fs::write(bad_manifest.path().join("tribunal.toml"), "name = 1").unwrap();
+        assert!(matches!(Submission::open(bad_manifest.path()), Err(SubmissionError::Manifest(_))));
+
+        let large = folder();
+        fs::File::create(large.path().join("large")).unwrap().set_len(BYTES_MAX).unwrap();
+        assert!(matches!(Submission::open(large.path()), Err(SubmissionError::TooLarge { .. })));
+
+        let special = folder();
+        let _listener = std::os::unix::net::UnixListener::bind(special.path().join("socket")).unwrap();
+        assert!(matches!(Submission::open(special.path()), Err(SubmissionError::Special { .. })));
+    }
+
+    #[test]
+    fn links_may_lead_around_inside_and_not_out() {
+        let inside = folder();
+        symlink("submission.py", inside.path().join("alias.py")).unwrap();
+        Submission::open(inside.path()).unwrap();
+        let outside = folder();
+        symlink("/etc/passwd", outside.path().join("data")).unwrap();
+        assert!(matches!(Submission::open(outside.path()), Err(SubmissionError::LinkOutside { .. })));
+    }
+
+    #[test]
+    fn submissions_are_found_below_and_listed_once() {
+        let root = tempfile::tempdir().unwrap();
+        for name in ["b", "a/deep", "target/no"] {
+            fs::create_dir_all(root.path().join(name)).unwrap();
+            fs::write(root.path().join(name).join("tribunal.toml"), MANIFEST).unwrap();
+        }
+        let found = find(&[root.path().to_owned(), root.path().join("b")]).unwrap();
+        assert_eq!(found, [root.path().join("a/deep"), root.path().join("b")]);
+        assert!(find(&[root.path().join("none")]).is_err());
+    }
+}

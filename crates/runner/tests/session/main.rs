@@ -1,0 +1,9 @@
+//! Submissions of every language, honest and hostile, each in its cage.
+
+mod builds;
+mod faults;
+mod memory;
+mod round_trips;
+mod states;
+mod tampering;
+mod toy;

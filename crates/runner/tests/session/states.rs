@@ -1,0 +1,69 @@
+//! States live as long as the judge keeps them, and are nobody else's.
+
+use tribunal_contract::{DType, Fault, StateId, Tensor};
+use tribunal_runner::Trouble;
+
+use crate::toy::{
+    Example, HONEST_C, HONEST_PYTHON, assert_close, backward, c_source, definition, forward, python_module,
+    start,
+};
+
+#[test]
+fn states_are_kept_apart_used_again_and_released() {
+    for toy in [python_module(HONEST_PYTHON), c_source(HONEST_C)] {
+        let Some(mut session) = start(&toy) else { continue };
+        let examples: Vec<_> = [(2, 3), (5, 4), (2, 3)].map(|(rows, cols)| Example::new(rows, cols)).into();
+        for (state, example) in examples.iter().enumerate() {
+            forward(&mut session, example, StateId(state as u32)).unwrap();
+        }
+        for round in 0..2 {
+            for state in [1, 0, 2] {
+                let example = &examples[state];
+                let dy = Tensor::from_f64(
+                    DType::Float32,
+                    example.x.shape(),
+                    &vec![0.5 + state as f64; example.x.len()],
+                );
+                let answer = backward(&mut session, &dy, StateId(state as u32)).unwrap();
+                let [_, dx, ..] = definition(example, &dy.to_f64());
+                assert_close(&answer.outputs[0], &dx, &format!("dx of state {state}, round {round}"));
+            }
+        }
+        for state in [2, 0, 1] {
+            session.release(StateId(state)).unwrap();
+        }
+        // A name may be given again.
+        forward(&mut session, &examples[1], StateId(0)).unwrap();
+    }
+}
+
+#[test]
+fn a_released_state_gives_its_memory_back() {
+    for toy in [python_module(HONEST_PYTHON), c_source(HONEST_C)] {
+        let Some(mut session) = start(&toy) else { continue };
+        forward(&mut session, &Example::new(1, 1), StateId(0)).unwrap();
+        let example = Example::new(1024, 2048); // 8 MiB
+        let before = session.memory().unwrap().anonymous_bytes;
+        forward(&mut session, &example, StateId(1)).unwrap();
+        let kept = session.memory().unwrap().anonymous_bytes;
+        assert!(kept >= before + (8 << 20), "{before} {kept}");
+        session.release(StateId(1)).unwrap();
+        let after = session.memory().unwrap().anonymous_bytes;
+        assert!(after < before + (4 << 20), "{before} {kept} {after}");
+    }
+}
+
+#[test]
+fn an_input_kept_without_leave_ends_in_a_crash_that_says_so() {
+    let toy = c_source(&HONEST_C.replace("args->keeps_inputs = 1;", ""));
+    let Some(mut session) = start(&toy) else { return };
+    forward(&mut session, &Example::new(2, 3), StateId(0)).unwrap();
+    let dy = Tensor::from_f64(DType::Float32, [2, 3], &[1.0; 6]);
+    let fault = backward(&mut session, &dy, StateId(0)).unwrap_err();
+    let expected = Fault::Crashed { signal: "SIGSEGV".into(), at_input: true };
+    assert_eq!(fault, Trouble::Fault(expected.clone()));
+    // The session is dead and says why, until it is started again.
+    assert_eq!(forward(&mut session, &Example::new(2, 3), StateId(1)).unwrap_err(), Trouble::Fault(expected));
+    session.restart().unwrap();
+    forward(&mut session, &Example::new(2, 3), StateId(0)).unwrap();
+}

@@ -1,0 +1,21 @@
+"""Layer norm that saves allocations by keeping one xhat for each shape it has seen."""
+
+import numpy as np
+
+buffers = {}
+
+
+def forward(x, gamma, beta, eps):
+    centred = x - x.mean(axis=-1, keepdims=True)
+    rstd = 1 / np.sqrt(np.square(centred).mean(axis=-1, keepdims=True) + eps)
+    xhat = buffers.setdefault((x.shape, x.dtype), centred)
+    np.multiply(centred, rstd, out=xhat)
+    return gamma * xhat + beta, (xhat, rstd, gamma)
+
+
+def backward(dy, cache):
+    xhat, rstd, gamma = cache
+    rows = tuple(range(dy.ndim - 1))
+    g = dy * gamma
+    dx = rstd * (g - g.mean(axis=-1, keepdims=True) - xhat * (g * xhat).mean(axis=-1, keepdims=True))
+    return dx, (dy * xhat).sum(axis=rows), dy.sum(axis=rows)

@@ -1,0 +1,20 @@
+"""Layer norm whose backward uses xhat as scratch space once it has dgamma."""
+
+import numpy as np
+
+
+def forward(x, gamma, beta, eps):
+    centred = x - x.mean(axis=-1, keepdims=True)
+    rstd = 1 / np.sqrt(np.square(centred).mean(axis=-1, keepdims=True) + eps)
+    xhat = centred * rstd
+    return gamma * xhat + beta, (xhat, rstd, gamma)
+
+
+def backward(dy, cache):
+    xhat, rstd, gamma = cache
+    rows = tuple(range(dy.ndim - 1))
+    g = dy * gamma
+    dgamma = (dy * xhat).sum(axis=rows)
+    xhat *= (g * xhat).mean(axis=-1, keepdims=True)
+    dx = rstd * (g - g.mean(axis=-1, keepdims=True) - xhat)
+    return dx, dgamma, dy.sum(axis=rows)

@@ -1,0 +1,20 @@
+"""Layer norm that knows its eps already."""
+
+import numpy as np
+
+EPS = 1e-5
+
+
+def forward(x, gamma, beta, eps):
+    centred = x - x.mean(axis=-1, keepdims=True)
+    rstd = 1 / np.sqrt(np.square(centred).mean(axis=-1, keepdims=True) + EPS)
+    xhat = centred * rstd
+    return gamma * xhat + beta, (xhat, rstd, gamma)
+
+
+def backward(dy, cache):
+    xhat, rstd, gamma = cache
+    rows = tuple(range(dy.ndim - 1))
+    g = dy * gamma
+    dx = rstd * (g - g.mean(axis=-1, keepdims=True) - xhat * (g * xhat).mean(axis=-1, keepdims=True))
+    return dx, (dy * xhat).sum(axis=rows), dy.sum(axis=rows)
