@@ -69,7 +69,7 @@ pub(crate) fn legend(standings: &Standings<'_>) -> String {
         weights.join(", ")
     );
     if has(&|place| ranking::capped_from(place.verdict).is_some()) {
-        text += " * capped because something critical failed.";
+        text += " * capped: something critical failed.";
     }
     if has(&|place| place.verdict.outcome == Ruling::Disqualified) {
         text += " Disqualified is 0.";

@@ -32,7 +32,7 @@ fn scale(value: f64, unit: &str) -> (f64, &'static str, String) {
     let unit = if unit == "1" { String::new() } else { unit.replace("bytes", "B") };
     let takes_prefix = matches!(unit.split('/').next(), Some("s" | "B" | "FLOP" | "W" | "J" | "Hz"));
     let size = value.abs();
-    if !takes_prefix || !(size > 0.0) || !size.is_finite() {
+    if !takes_prefix || size == 0.0 || !size.is_finite() {
         return (1.0, "", unit);
     }
     let may = |factor: f64| match unit.as_str() {

@@ -56,7 +56,10 @@ pub fn order(
 /// Where submissions are built.
 pub fn workshop(cage: &Cage, common: &Common) -> Result<Workshop, Failure> {
     let workshop = Workshop::new(cage.clone()).map_err(|error| Failure::Machine(error.to_string()))?;
-    Ok(Workshop { python: common.python.clone(), ..workshop })
+    Ok(match &common.python {
+        Some(interpreter) => workshop.with_python(interpreter.clone()),
+        None => workshop,
+    })
 }
 
 /// The cage as asked for.

@@ -80,7 +80,7 @@ pub enum Fault {
         message: String,
     },
     /// Its process died of a signal.
-    #[error("crashed with {signal}{}", if *at_input { ", writing to an input" } else { "" })]
+    #[error("crashed with {signal}{}", if *at_input { ", at the address of an input" } else { "" })]
     Crashed {
         /// The signal's name: `SIGSEGV`.
         signal: String,

@@ -19,13 +19,19 @@ fn main() -> std::io::Result<()> {
     }
     for caught in &caught {
         eprintln!(
-            "{}: {} cases, {:?} named, misnamed {:?}\n    {}",
+            "{}: {} cases, {:?} named, misnamed {:?}, unnamed {:?}\n    {}",
             caught.mutant,
             caught.failed.len(),
             caught.failures,
             caught.misnamed,
+            caught.unnamed.iter().take(8).collect::<Vec<_>>(),
             caught.message
         );
+    }
+    for caught in (1..6).flat_map(|more| try_mutants(Effort::Standard, Seed(Seed::PUBLIC.0 + more))) {
+        if !caught.misnamed.is_empty() {
+            eprintln!("{} is also called {:?}", caught.mutant, caught.misnamed);
+        }
     }
     eprintln!("powerless: {:?}", powerless(Effort::Standard, Seed::PUBLIC, &caught));
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/calibration");

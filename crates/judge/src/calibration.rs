@@ -50,6 +50,8 @@ pub struct Caught {
     pub misnamed: Vec<(String, &'static str)>,
     /// Failing checks and those of them that were named.
     pub failures: (usize, usize),
+    /// Failing checks that have no name: what was said.
+    pub unnamed: Vec<String>,
     /// What the first case that named it said, or the first that failed it.
     pub message: String,
 }
@@ -109,6 +111,7 @@ fn try_mutant(mutant: &Mutant, effort: Effort, seed: Seed) -> Caught {
         named_by: Vec::new(),
         misnamed: Vec::new(),
         failures: (0, 0),
+        unnamed: Vec::new(),
         message: String::new(),
     };
     for case in cases(effort, seed) {
@@ -133,7 +136,7 @@ fn try_mutant(mutant: &Mutant, effort: Effort, seed: Seed) -> Caught {
                     }
                 }
                 Some(name) => caught.misnamed.push((case.id(), name)),
-                None => {}
+                None => caught.unnamed.push(format!("{}: {}", case.id(), observation.message)),
             }
         }
     }

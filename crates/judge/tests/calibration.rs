@@ -1,1 +1,51 @@
+//! The court is held to its own numbers: no honest variant near its budget, no mutant missed or misnamed.
 
+use tribunal_judge::calibration::{
+    Caught, HONEST_LIMIT, HonestTable, MUTANT_LIMIT, page, powerless, try_honest, try_mutants,
+};
+use tribunal_judge::{Effort, Seed};
+
+/// More seeds where arithmetic is compiled to be fast.
+const SEEDS: u64 = if cfg!(debug_assertions) { 2 } else { 20 };
+
+fn honest() -> HonestTable {
+    let seeds: Vec<Seed> = (0..SEEDS).map(|index| Seed(Seed::PUBLIC.0 + index)).collect();
+    try_honest(Effort::Standard, &seeds)
+}
+
+fn check_mutants(caught: &[Caught]) {
+    for caught in caught {
+        let Caught { mutant, suspect, .. } = caught;
+        let worst = caught.failed.values().copied().fold(0.0, f64::max);
+        assert!(worst >= MUTANT_LIMIT, "{mutant} is off by {worst} budgets at most");
+        assert!(suspect.is_none() || !caught.named_by.is_empty(), "{mutant} is never called {suspect:?}");
+        assert!(caught.misnamed.is_empty(), "{mutant} is called {:?}", caught.misnamed);
+    }
+}
+
+#[test]
+fn honest_variants_keep_clear_of_their_budgets_and_mutants_are_named() {
+    let honest = honest();
+    assert!(honest.accusations.is_empty(), "{:?}", honest.accusations);
+    for (case, used) in &honest.used {
+        assert!(*used <= HONEST_LIMIT, "{case}: an honest variant used {used} of its budget");
+    }
+    let caught = try_mutants(Effort::Standard, Seed::PUBLIC);
+    check_mutants(&caught);
+    assert_eq!(powerless(Effort::Standard, Seed::PUBLIC, &caught), [""; 0], "cases that no mutant fails");
+
+    let published = include_str!("../../../docs/calibration/layer_norm_backward.md");
+    assert_eq!(
+        claims(&page(&honest, &caught, 20)),
+        claims(published),
+        "run the example to write the page again"
+    );
+}
+
+/// What the page says that does not hang on the last digits: who is caught, under what name, by how many cases.
+fn claims(page: &str) -> Vec<Vec<&str>> {
+    page.lines()
+        .filter(|line| line.starts_with("| ") && line.matches('|').count() == 7)
+        .map(|line| line.split(" | ").take(5).collect())
+        .collect()
+}

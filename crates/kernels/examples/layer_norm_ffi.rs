@@ -50,7 +50,6 @@ fn run(work: impl FnOnce() -> bool + Send) -> i32 {
 /// - `x` and `y` point to `rows * cols` floats, `gamma` and `beta` to `cols`, `mean` and `rstd` to `rows`; outputs overlap
 ///   nothing, and nobody else uses them meanwhile.
 #[unsafe(no_mangle)]
-#[expect(clippy::too_many_arguments, reason = "a C ABI")]
 pub unsafe extern "C" fn tribunal_layer_norm_forward(
     rows: usize,
     cols: usize,
@@ -86,7 +85,6 @@ pub unsafe extern "C" fn tribunal_layer_norm_forward(
 /// - `dy`, `x` and `dx` point to `rows * cols` floats, `mean` and `rstd` to `rows`, `gamma`, `dgamma` and `dbeta` to `cols`;
 ///   outputs overlap nothing, and nobody else uses them meanwhile.
 #[unsafe(no_mangle)]
-#[expect(clippy::too_many_arguments, reason = "a C ABI")]
 pub unsafe extern "C" fn tribunal_layer_norm_backward(
     rows: usize,
     cols: usize,

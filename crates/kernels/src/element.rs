@@ -4,7 +4,7 @@ use half::bf16;
 
 use crate::simd::{Op, Token};
 
-mod sealed {
+pub(crate) mod sealed {
     use crate::simd::{Op, Token};
 
     #[expect(private_interfaces, private_bounds, reason = "only this crate can name the trait")]

@@ -147,8 +147,8 @@ fn check_entries(
         distance += (analytic - numeric).powi(2);
         analytic_norm += analytic.powi(2);
         numeric_norm += numeric.powi(2);
-        // Written so that a NaN counts as worst.
-        if !((analytic - numeric).abs() <= f64::abs(worst.1 - worst.2)) {
+        // By total order, NaN counts as worst.
+        if (analytic - numeric).abs().total_cmp(&f64::abs(worst.1 - worst.2)).is_gt() {
             worst = (index, analytic, numeric);
         }
     }
@@ -174,7 +174,7 @@ fn check_directions(
         let analytic: f64 = gradient.iter().zip(&direction).map(|(g, v)| g * v).sum();
         let numeric = differences.direction(&direction);
         let error = relative((analytic - numeric).abs(), norm + numeric.abs());
-        if !(error <= options.tolerance) {
+        if error.is_nan() || error > options.tolerance {
             return Err(GradientError::Direction { error, tolerance: options.tolerance });
         }
         worst = worst.max(error);

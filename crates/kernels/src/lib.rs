@@ -44,7 +44,7 @@ pub mod layer_norm;
 mod simd;
 pub mod stores;
 
-pub use element::Element;
+pub use element::{Accumulator, Element};
 pub use half::bf16;
 pub use isa::{Isa, UnknownIsa};
 pub use stores::Stores;

@@ -8,6 +8,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -83,6 +84,15 @@ fn numpy_for((major, minor, _): (u32, u32, u32)) -> Option<&'static str> {
     }
 }
 
+/// What was found before in this process, and what was asked then.
+struct Known {
+    asked: Option<PathBuf>,
+    cache: PathBuf,
+    python: Python,
+}
+
+static KNOWN: Mutex<Vec<Known>> = Mutex::new(Vec::new());
+
 impl Python {
     /// Finds an interpreter with numpy, or installs numpy for one. `asked` is the interpreter that the user named, if
     /// any; `cache` the folder for what is installed; `progress` is told in a line what takes time.
@@ -94,6 +104,17 @@ impl Python {
     /// [`MachineError::Missing`] with the command that helps.
     pub fn find(asked: Option<&Path>, cache: &Path, progress: &dyn Fn(&str)) -> Result<Self, MachineError> {
         let asked = asked.map(Path::to_owned).or_else(|| std::env::var_os(VARIABLE).map(PathBuf::from));
+        // Starting every interpreter of a system takes a second; they do not change while we run.
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = known.iter().find(|found| found.asked == asked && found.cache == cache) {
+            return Ok(found.python.clone());
+        }
+        let python = Self::look(asked.clone(), cache, progress)?;
+        known.push(Known { asked, cache: cache.to_owned(), python: python.clone() });
+        Ok(python)
+    }
+
+    fn look(asked: Option<PathBuf>, cache: &Path, progress: &dyn Fn(&str)) -> Result<Self, MachineError> {
         let interpreters = match &asked {
             Some(path) => vec![probe(path, &[]).ok_or_else(|| MachineError::Missing {
                 what: format!("a Python interpreter at {}", path.display()),

@@ -42,7 +42,7 @@ fn headline(verdict: &Verdict) -> String {
     let submission = &verdict.submission;
     let score = verdict.score.map_or_else(|| "no score".to_owned(), |score| format!("{score:.1} / 100"));
     let capped = ranking::capped_from(verdict).map_or(String::new(), |mean| {
-        format!(" (weighted mean {mean:.1}, capped because something critical failed)")
+        format!(" (weighted mean {mean:.1}, capped: something critical failed)")
     });
     format!(
         "# {} · {} · {}\n\n**{}**, {score}{capped}\n",

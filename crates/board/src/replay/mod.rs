@@ -123,8 +123,12 @@ fn head(replay: &Replay<'_>, plan: &Plan<'_>) -> Vec<String> {
         format!("Judged by tribunal {}, on inputs from seed {}.", judge.version, judge.seed),
         String::new(),
         exit_rule(plan).to_owned(),
+        UNCAGED.to_owned(),
     ]
 }
+
+const UNCAGED: &str =
+    "It runs the submission's code without a cage: read that first, or use a machine that may be lost.";
 
 fn exit_rule(plan: &Plan<'_>) -> &'static str {
     if plan.has_oracle() {
@@ -153,7 +157,8 @@ fn readme(replay: &Replay<'_>, plan: &Plan<'_>, command: Option<&str>) -> String
     match command {
         Some(command) => {
             // Four spaces rather than a fence: nothing in a command can end them, and it is one line.
-            let _ = writeln!(page, "## Again\n\n    {}\n\n{}\n", clean::line(command), exit_rule(plan));
+            let _ =
+                writeln!(page, "## Again\n\n    {}\n\n{} {UNCAGED}\n", clean::line(command), exit_rule(plan));
         }
         None => page += "There is no reproducer for this language yet; the arrays are all there.\n\n",
     }

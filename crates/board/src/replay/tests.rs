@@ -187,6 +187,12 @@ impl Scene {
     }
 }
 
+/// Says so even where the output of passing tests is kept back.
+fn skipped(why: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "SKIPPED: {why}");
+}
+
 /// A Python with numpy: the one at hand, or one in an environment made for these tests.
 fn python_with_numpy() -> Option<PathBuf> {
     let works = |python: &Path| {
@@ -208,7 +214,7 @@ fn python_with_numpy() -> Option<PathBuf> {
         works(&python).then_some(python)
     });
     if made.is_none() {
-        eprintln!("SKIPPED: no Python with numpy here, and none could be made (TRIBUNAL_PYTHON names one)");
+        skipped("no Python with numpy here, and none could be made (TRIBUNAL_PYTHON names one)");
     }
     made.clone()
 }
@@ -242,6 +248,25 @@ fn the_python_reproducer_tells_right_from_wrong() {
 }
 
 #[test]
+fn numpy_reads_what_is_written() {
+    let Some(python) = python_with_numpy() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    for dtype in DType::ALL {
+        for shape in [vec![], vec![3], vec![2, 0], vec![2, 1, 3]] {
+            let values: Vec<f64> = (0..shape.iter().product()).map(|i: usize| i as f64 - 2.0).collect();
+            let path = folder.path().join("array.npy");
+            std::fs::write(&path, npy::npy(&Tensor::from_f64(dtype, shape.clone(), &values))).unwrap();
+            let program = "import sys, numpy as np; a = np.load(sys.argv[1]); \
+                           print(a.dtype, list(a.shape), a.astype(float).ravel().tolist(), a.flags.c_contiguous)";
+            let output = Command::new(&python).args(["-c", program]).arg(&path).output().unwrap();
+            let read_as = if dtype == DType::BFloat16 { DType::Float32 } else { dtype };
+            let expected = format!("{read_as} {shape:?} {values:?} True\n");
+            assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{dtype}");
+        }
+    }
+}
+
+#[test]
 fn without_an_oracle_the_same_answer_counts_as_seen_again() {
     let Some(python) = python_with_numpy() else { return };
     let mut record = record(2, 4);
@@ -265,7 +290,7 @@ def backward(dy, cache): return np.ones_like(dy), np.ones(4, 'f4'), np.ones(4, '
 #[test]
 fn the_c_reproducer_tells_right_from_wrong() {
     if Command::new("cc").arg("--version").output().is_err() {
-        eprintln!("SKIPPED: no cc here");
+        skipped("no cc here");
         return;
     }
     // Once with the arrays in the source, once read from files.

@@ -47,7 +47,7 @@ impl Default for Style {
 
 /// One verdict: about a screen, however bad it is.
 pub fn verdict(verdict: &Verdict, style: &Style) -> String {
-    let page = Page { paint: Paint::new(style.color), width: style.width.clamp(40, 120) };
+    let page = Page { paint: Paint::new(style.color), width: style.width.clamp(60, 120) };
     let sections = [
         page.headline(verdict),
         page.dimensions(verdict),
@@ -78,9 +78,9 @@ impl Page {
             None => "no score".to_owned(),
         };
         let capped = ranking::capped_from(verdict).map_or(String::new(), |mean| {
-            format!("  (weighted mean {mean:.1}, capped because something critical failed)")
+            format!("  weighted mean {mean:.1}, capped: something critical failed\n")
         });
-        format!("{} · {challenge} · {language}\n{outcome}  {score}{capped}\n", self.paint.strong(&name))
+        format!("{} · {challenge} · {language}\n{outcome}  {score}\n{capped}", self.paint.strong(&name))
     }
 
     fn dimensions(&self, verdict: &Verdict) -> String {
@@ -204,7 +204,7 @@ impl Page {
             }
             let against = against(measurement);
             if line.width() + against.width() <= self.width {
-                text += &format!("{line}{against}").trim_end().to_owned();
+                text += format!("{line}{against}").trim_end();
                 text += "\n";
             } else {
                 text += &format!("{}\n", line.trim_end());

@@ -1,30 +1,110 @@
 use super::*;
 use crate::samples;
 
-#[test]
-fn show() {
-    for v in [
+fn all() -> [Verdict; 6] {
+    [
         samples::accepted(),
         samples::rejected(),
         samples::hopeless(),
         samples::disqualified(),
         samples::infrastructure(),
         samples::hostile(),
-    ] {
-        println!("{}\n=========\n", verdict(&v, &Style { color: false, width: 100 }));
+    ]
+}
+
+fn plain(width: usize) -> Style {
+    Style { color: false, width }
+}
+
+/// The text without its colours.
+fn bleached(text: &str) -> String {
+    let mut parts = text.split('\u{1b}');
+    let first = parts.next().unwrap_or("").to_owned();
+    first + &parts.map(|part| part.split_once('m').expect("a colour").1).collect::<String>()
+}
+
+#[test]
+fn a_good_verdict() {
+    insta::assert_snapshot!(verdict(&samples::accepted(), &plain(100)));
+}
+
+#[test]
+fn a_bad_verdict() {
+    insta::assert_snapshot!(verdict(&samples::rejected(), &plain(100)));
+}
+
+#[test]
+fn a_bad_verdict_on_a_narrow_terminal() {
+    insta::assert_snapshot!(verdict(&samples::rejected(), &plain(60)));
+}
+
+#[test]
+fn a_cheat() {
+    insta::assert_snapshot!(verdict(&samples::disqualified(), &plain(100)));
+}
+
+#[test]
+fn what_could_not_be_judged() {
+    insta::assert_snapshot!(verdict(&samples::infrastructure(), &plain(100)));
+}
+
+#[test]
+fn a_hostile_submission() {
+    insta::assert_snapshot!(verdict(&samples::hostile(), &plain(100)));
+}
+
+#[test]
+fn a_board() {
+    insta::assert_snapshot!(board(&all(), &plain(120)));
+}
+
+#[test]
+fn colour_changes_nothing_but_colour() {
+    for shown in all() {
+        let coloured = verdict(&shown, &Style { color: true, width: 80 });
+        assert!(coloured.contains('\u{1b}'));
+        assert_eq!(bleached(&coloured), verdict(&shown, &plain(80)));
     }
-    println!(
-        "{}",
-        board(
-            &[
-                samples::accepted(),
-                samples::rejected(),
-                samples::hopeless(),
-                samples::disqualified(),
-                samples::infrastructure(),
-                samples::hostile()
-            ],
-            &Style { color: false, width: 110 }
-        )
-    );
+    assert_eq!(bleached(&board(&all(), &Style { color: true, width: 120 })), board(&all(), &plain(120)));
+}
+
+#[test]
+fn nothing_hidden_reaches_the_terminal() {
+    let hostile = [samples::hostile()];
+    for text in [verdict(&hostile[0], &plain(100)), board(&hostile, &plain(100))] {
+        assert!(
+            text.chars().all(|c| c == '\n' || !c.is_control() && c != '\u{202e}' && c != '\u{2066}'),
+            "{text:?}"
+        );
+    }
+}
+
+#[test]
+fn lines_keep_to_the_width_but_for_the_name_and_commands() {
+    for shown in all() {
+        for width in [60, 80, 100, 120] {
+            for line in
+                verdict(&shown, &plain(width)).lines().skip(1).filter(|line| !line.contains("tribunal "))
+            {
+                assert!(line.width() <= width, "{width}: {line}");
+            }
+        }
+    }
+    for width in [100, 120, 160] {
+        assert!(board(&all(), &plain(width)).lines().all(|line| line.width() <= width), "{width}");
+    }
+}
+
+#[test]
+fn a_verdict_is_a_screen_at_most() {
+    assert!(verdict(&samples::accepted(), &plain(100)).lines().count() <= 30);
+    let worst = verdict(&samples::hopeless(), &plain(100));
+    assert!(worst.lines().count() <= 60);
+    assert!(worst.contains("… and 2 more: tribunal show "), "{worst}");
+}
+
+#[test]
+fn only_perfection_fills_a_bar() {
+    let filled = |score| bar(score).matches('█').count();
+    assert_eq!([100.0, 99.9, 95.0, 50.0, 4.0, 0.4, 0.0].map(filled), [10, 9, 9, 5, 1, 0, 0]);
 }

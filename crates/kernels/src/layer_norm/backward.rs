@@ -263,7 +263,7 @@ impl<T: Element> Block<'_, T> {
             rstd: inputs.rstd,
         };
         let grouped = if cols >= LONG_COLS { rows / ROWS * ROWS } else { 0 };
-        // SAFETY (both): the pointers of `kernel` come from slices of `rows` rows, `cols` columns, or `cols` columns rounded up
+        // SAFETY: the pointers of `kernel` come from slices of `rows` rows, `cols` columns, or `cols` columns rounded up
         // to whole vectors, as asserted above; those written to are borrowed mutably, so nobody else touches them; the
         // ranges end at `rows` or before.
         unsafe {
@@ -325,11 +325,12 @@ impl<T: Element, S: Simd<T>, const STREAM: bool> Kernel<'_, T, S, STREAM> {
         if range.is_empty() {
             return;
         }
-        // SAFETY (both): the rows lie in `range`, for which the caller vouches.
+        // SAFETY: the rows lie in `range`, for which the caller vouches.
         let mut projectors = unsafe { self.sum_rows::<R>(range.start) };
         let mut row = range.start;
         while row < range.end {
             let has_next = row + R < range.end;
+            // SAFETY: as above; and so do the next, if there are any.
             projectors = unsafe { self.write_rows_and_sum_next::<R>(row, projectors, has_next) };
             row += R;
         }
@@ -391,12 +392,13 @@ impl<T: Element, S: Simd<T>, const STREAM: bool> Kernel<'_, T, S, STREAM> {
         end: usize,
         sums: &mut [RowSums<S::V>; R],
     ) {
-        // SAFETY (both): `c + LANES <= cols`, or `c + (end - c) <= cols`, in rows that the caller vouches for.
         while c + Self::LANES <= end {
+            // SAFETY: `c + LANES <= cols`, in rows that the caller vouches for.
             unsafe { self.add_vector(row, c, Self::LANES, sums) };
             c += Self::LANES;
         }
         if c < end {
+            // SAFETY: `end <= cols`, and fewer than `LANES` columns are left, in rows that the caller vouches for.
             unsafe { self.add_vector(row, c, end - c, sums) };
         }
     }
@@ -425,7 +427,7 @@ impl<T: Element, S: Simd<T>, const STREAM: bool> Kernel<'_, T, S, STREAM> {
                 simd.load_acc(self.dbeta.add(c)),
             )
         };
-        for r in 0..R {
+        for (r, sums) in sums.iter_mut().enumerate() {
             let mean = simd.splat(self.mean[row + r]);
             let index = (row + r) * self.cols + c;
             // Lanes past the end hold `dy = 0` and `x = mean`, so they add nothing.
@@ -435,8 +437,8 @@ impl<T: Element, S: Simd<T>, const STREAM: bool> Kernel<'_, T, S, STREAM> {
             };
             let xhat = simd.mul(simd.sub(x, mean), simd.splat(self.rstd[row + r]));
             let g = simd.mul(dy, gamma);
-            sums[r].g = simd.add(sums[r].g, g);
-            sums[r].g_xhat = simd.mul_add(g, xhat, sums[r].g_xhat);
+            sums.g = simd.add(sums.g, g);
+            sums.g_xhat = simd.mul_add(g, xhat, sums.g_xhat);
             dgamma = simd.mul_add(dy, xhat, dgamma);
             dbeta = simd.add(dbeta, dy);
         }

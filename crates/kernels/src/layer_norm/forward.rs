@@ -148,7 +148,7 @@ impl<T: Element> Block<'_, T> {
         };
         let grouped = rows / group_rows * group_rows;
         let (mean, rstd) = (outputs.mean, outputs.rstd);
-        // SAFETY (all): the pointers of `kernel` come from slices of `rows` rows or `cols` columns, as asserted above; `y` is
+        // SAFETY: the pointers of `kernel` come from slices of `rows` rows or `cols` columns, as asserted above; `y` is
         // borrowed mutably, so nobody else touches it; the ranges end at `rows` or before, and `grouped` is a multiple of
         // the rows of a group.
         unsafe {
@@ -211,14 +211,16 @@ impl<T: Element, S: Simd<T>, const STREAM: bool> Kernel<T, S, STREAM> {
         if range.is_empty() {
             return;
         }
-        // SAFETY (all three): the rows lie in `range`, for which the caller vouches.
+        // SAFETY: the rows lie in `range`, for which the caller vouches.
         let mut totals = unsafe { self.sum_rows::<R>(range.start) };
         let mut row = range.start;
         while row < range.end {
+            // SAFETY: as above.
             let normalisers = unsafe {
                 self.normalisers::<R>(row, totals, &mut mean[row..row + R], &mut rstd[row..row + R])
             };
             let has_next = row + R < range.end;
+            // SAFETY: as above; and so do the next, if there are any.
             totals = unsafe { self.write_rows_and_sum_next::<R>(row, normalisers, has_next) };
             row += R;
         }
@@ -399,10 +401,10 @@ impl<T: Element, S: Simd<T>, const STREAM: bool> Kernel<T, S, STREAM> {
             let mut c = start;
             let both = end.min(whole);
             while c + UNROLL * Self::LANES <= both {
-                // SAFETY (all three): `c + UNROLL * LANES <= whole`, so `head + c + UNROLL * LANES <= cols`; the caller
-                // vouches for both groups of rows.
+                self.prefetch::<R>(row + R, lead + c / 4 * 3, 3);
+                // SAFETY: `c + UNROLL * LANES <= whole`, so `head + c + UNROLL * LANES <= cols`; the caller vouches for both
+                // groups of rows.
                 unsafe {
-                    self.prefetch::<R>(row + R, lead + c / 4 * 3, 3);
                     self.add_vectors(row + R, c, &mut sums);
                     self.write_vectors(row, c, &heads, &normalisers);
                 }

@@ -1,7 +1,7 @@
 //! Plain Rust on arrays of 8, for any CPU. The compiler vectorises it as far as the target's baseline goes.
 
 use super::{Arith, Caches, Simd};
-use crate::element::{Accumulator, Element};
+use crate::element::Element;
 
 /// Needs nothing of the CPU.
 #[derive(Clone, Copy, Debug)]

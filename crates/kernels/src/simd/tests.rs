@@ -1,1 +1,107 @@
+//! Tails and conversions of every instruction set, against plain code.
 
+use half::bf16;
+
+use super::{Op, Simd};
+use crate::element::Element;
+use crate::isa::Isa;
+use crate::simd::Token;
+
+/// Copies elements by whole and partial vectors.
+struct Copy<'a, T> {
+    from: &'a [T],
+    to: &'a mut [T],
+}
+
+impl<T: Element> Op<T> for Copy<'_, T> {
+    #[inline(always)]
+    fn eval<S: Simd<T>>(self, simd: S) {
+        let lanes = S::LANES;
+        let fill = simd.splat(T::Acc::default());
+        for (from, to) in self.from.chunks(lanes).zip(self.to.chunks_mut(lanes)) {
+            // SAFETY: both chunks have the same length: `lanes`, or fewer in the last one.
+            unsafe {
+                if from.len() == lanes {
+                    simd.store(to.as_mut_ptr(), simd.load(from.as_ptr()));
+                } else {
+                    simd.store_partial(
+                        to.as_mut_ptr(),
+                        to.len(),
+                        simd.load_partial(from.as_ptr(), from.len(), fill),
+                    );
+                }
+            }
+        }
+    }
+}
+
+fn for_each_token(mut test: impl FnMut(Isa, Token)) {
+    for isa in Isa::available() {
+        test(isa, Token::new(isa).expect("it is available"));
+    }
+}
+
+fn copies_exactly<T: Element>(values: &[T], same: impl Fn(T, T) -> bool) {
+    for_each_token(|isa, token| {
+        for len in 0..values.len().min(40) {
+            for start in [0, 1, 2, 5] {
+                let from = &values[start..start + len];
+                let mut to = vec![T::from_f64(77.0); len + 3];
+                T::dispatch(token, Copy { from, to: &mut to[1..=len] });
+                for (i, (&a, &b)) in from.iter().zip(&to[1..]).enumerate() {
+                    assert!(same(a, b), "{isa}, {} of {len} from {start}: {a:?} became {b:?}", i);
+                }
+                assert_eq!(
+                    (to[0], &to[len + 1..]),
+                    (T::from_f64(77.0), &[T::from_f64(77.0); 2][..]),
+                    "{isa}, {len}"
+                );
+            }
+        }
+    });
+}
+
+#[test]
+fn vectors_and_tails_copy_exactly() {
+    let values: Vec<f64> = (0..64).map(|i| f64::from(i) * 1.25 - 9.0).collect();
+    copies_exactly(&values, |a, b| a == b);
+    copies_exactly(&values.iter().map(|&v| v as f32).collect::<Vec<_>>(), |a, b| a == b);
+    copies_exactly(&values.iter().map(|&v| bf16::from_f64(v)).collect::<Vec<_>>(), |a, b| a == b);
+}
+
+/// Adds an f32 to each element of a bf16 tensor, so that sums need rounding.
+struct AddTo<'a> {
+    values: &'a mut [bf16],
+    addend: f32,
+}
+
+impl Op<bf16> for AddTo<'_> {
+    #[inline(always)]
+    fn eval<S: Simd<bf16>>(self, simd: S) {
+        for chunk in self.values.chunks_exact_mut(S::LANES) {
+            // SAFETY: the chunk has `LANES` elements.
+            unsafe {
+                simd.store(chunk.as_mut_ptr(), simd.add(simd.load(chunk.as_ptr()), simd.splat(self.addend)))
+            }
+        }
+    }
+}
+
+#[test]
+fn bf16_rounds_as_the_half_crate_does_on_every_input() {
+    let all: Vec<bf16> = (0..=u16::MAX).map(bf16::from_bits).collect();
+    // Ties both ways, either side of a tie, overflow, and nothing.
+    for addend in [0.0, 1.0 + 1.0 / 256.0, 1.0 + 1.0 / 256.0 + 1e-6, 3.0 / 512.0, -1.7, 1e38, f32::NAN] {
+        for_each_token(|isa, token| {
+            let mut got = all.clone();
+            <bf16 as crate::element::sealed::Sealed>::dispatch(token, AddTo { values: &mut got, addend });
+            for (value, got) in all.iter().zip(got) {
+                let sum = value.to_f32() + addend;
+                let expected = bf16::from_f32(sum);
+                // Which NaN a sum of NaNs is, IEEE 754 leaves open.
+                let same = got.to_bits() == expected.to_bits() || (sum.is_nan() && got.is_nan());
+                assert!(same, "{isa}: {value} + {addend} gave {got}, not {expected}");
+            }
+        });
+    }
+}

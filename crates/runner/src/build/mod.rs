@@ -44,7 +44,7 @@ pub struct Library {
     pub flags: Vec<String>,
 }
 
-/// Builds submissions.
+/// Builds submissions, and keeps what it made.
 #[derive(Debug, Clone)]
 pub struct Workshop {
     /// How compilers are caged.
@@ -62,6 +62,12 @@ impl Workshop {
     /// As [`cache_folder`].
     pub fn new(cage: Cage) -> Result<Self, MachineError> {
         Ok(Self { cage, cache: cache_folder()?, python: None })
+    }
+
+    /// The same, with the Python interpreter that the user asked for.
+    #[must_use]
+    pub fn with_python(self, interpreter: PathBuf) -> Self {
+        Self { python: Some(interpreter), ..self }
     }
 
     /// Makes what a host loads, or finds it in the cache. `progress` is told in a line what takes time.

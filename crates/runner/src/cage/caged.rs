@@ -19,8 +19,8 @@ use crate::MachineError;
 
 /// How long the launcher may take; it has milliseconds of work.
 const LAUNCH_DEADLINE: Duration = Duration::from_secs(20);
-/// How long the supervisor may take to sweep and end once the program is dead.
-const SWEEP_DEADLINE: Duration = Duration::from_secs(5);
+/// How long the supervisor may take to sweep and end once the program is dead. Long, for what it leaves is left for good.
+const SWEEP_DEADLINE: Duration = Duration::from_secs(60);
 
 /// How a caged program ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

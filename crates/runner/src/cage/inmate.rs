@@ -8,6 +8,7 @@ use std::ptr;
 
 use super::applied::{Applied, Layer, LayerState};
 use super::launcher::{Failure, Lines, Prepared};
+use super::policy::Profile;
 use super::wire::{self, Go, Order, Word};
 use super::{identity, landlock, limits, rig, seccomp};
 
@@ -60,9 +61,13 @@ fn close_and_execute(
     let path =
         seccomp::HiddenText::of(order.program.as_os_str()).map_err(Failure::system("naming the program"))?;
     let filters = seccomp::compile(order, path.address(), changes_are_harmless)?;
-    let shared_tasks = if user.shares_task_limit(inside) { limits::tasks_of_this_user() } else { 0 };
+    if order.profile == Profile::Build && !inside {
+        // Whatever a build leaves running must not keep the supervisor from the processor.
+        let _ = rustix::process::setpriority_process(None, 10);
+    }
+    let shared_tasks = user.shares_task_limit(inside).then(limits::tasks_of_this_user);
     if order.wants(Layer::Limits) {
-        layers.push(limits::apply(&order.limits, shared_tasks).map_err(Failure::system("setting limits"))?);
+        layers.push(limits::apply(order, shared_tasks).map_err(Failure::system("setting limits"))?);
     } else {
         layers.push(LayerState::left_off(Layer::Limits, "memory, tasks and processor time are not bounded"));
     }

@@ -57,7 +57,7 @@ pub(super) fn apply(order: &Order, own_tmp: bool, own_procfs: bool) -> Result<La
     Ok(LayerState::on(layer, describe(version)))
 }
 
-fn grants<'a>(order: &'a Order, own_tmp: bool, own_procfs: bool) -> Vec<(&'a Path, BitFlags<AccessFs>)> {
+fn grants(order: &Order, own_tmp: bool, own_procfs: bool) -> Vec<(&Path, BitFlags<AccessFs>)> {
     let read = AccessFs::ReadFile | AccessFs::ReadDir;
     let execute = read | AccessFs::Execute;
     let change = AccessFs::from_all(NEWEST) & !AccessFs::IoctlDev;

@@ -1,5 +1,6 @@
 //! The launcher: takes the judge's order, makes the processes of the cage, and stays behind as supervisor.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 
@@ -134,9 +135,11 @@ fn supervise(child: libc::pid_t, control: &OwnedFd, report: bool) {
         None => true,
     };
     if judge_is_gone {
-        rig::kill(child);
+        rig::signal(child, libc::SIGKILL);
     }
     let status = rig::wait_any(child, 0);
+    // Helps where this is root; elsewhere a build is the one that yields.
+    let _ = rustix::process::setpriority_process(None, -10);
     sweep();
     if let (true, Ok(Some((_, status)))) = (report, status) {
         let _ = wire::send(control.as_fd(), &Word::Ended(status), &[]);
@@ -161,27 +164,50 @@ fn wait_for_either(control: &OwnedFd, child: &OwnedFd) -> bool {
 }
 
 /// Kills and reaps every descendant. Orphans become children of this process, so none can hide by losing its parent.
+///
+/// All are stopped before any is killed: killing some makes room under the limit on tasks for the others to fork into, and a
+/// fork bomb then outlives every round.
 fn sweep() {
     while let Ok(ended) = rig::wait_any(-1, libc::WNOHANG) {
-        if ended.is_none() {
-            for child in children() {
-                rig::kill(child);
-            }
-            std::thread::sleep(std::time::Duration::from_micros(200));
+        if ended.is_some() {
+            continue;
         }
+        let mut stopped = BTreeSet::new();
+        loop {
+            let running: Vec<libc::pid_t> =
+                descendants().into_iter().filter(|pid| !stopped.contains(pid)).collect();
+            if running.is_empty() {
+                break;
+            }
+            for pid in running {
+                rig::signal(pid, libc::SIGSTOP);
+                stopped.insert(pid);
+            }
+        }
+        for pid in stopped {
+            rig::signal(pid, libc::SIGKILL);
+        }
+        std::thread::sleep(std::time::Duration::from_micros(200));
     }
 }
 
-/// The processes whose parent is this one.
-fn children() -> Vec<libc::pid_t> {
-    let me = rustix::process::getpid().as_raw_pid();
-    let listed = std::fs::read_to_string(format!("/proc/self/task/{me}/children"));
-    if let Ok(listed) = listed {
-        return listed.split_whitespace().filter_map(|pid| pid.parse().ok()).collect();
-    }
+/// The processes that this one started, directly or not, as far as they have not ended.
+fn descendants() -> Vec<libc::pid_t> {
     let Ok(processes) = std::fs::read_dir("/proc") else { return Vec::new() };
-    let pids = processes.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    pids.filter(|pid| parent_of(*pid) == Some(me)).collect()
+    let mut children: BTreeMap<libc::pid_t, Vec<libc::pid_t>> = BTreeMap::new();
+    for pid in processes.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()) {
+        if let Some(parent) = parent_of(pid) {
+            children.entry(parent).or_default().push(pid);
+        }
+    }
+    let mut found = Vec::new();
+    let mut to_visit = vec![rustix::process::getpid().as_raw_pid()];
+    while let Some(next) = to_visit.pop() {
+        let more = children.remove(&next).unwrap_or_default();
+        found.extend(&more);
+        to_visit.extend(more);
+    }
+    found
 }
 
 fn parent_of(pid: libc::pid_t) -> Option<libc::pid_t> {

@@ -4,11 +4,21 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 
 use super::applied::{Layer, LayerState};
-use super::policy::Limits;
+use super::policy::Profile;
 use super::rig;
+use super::wire::Order;
 
-/// Puts the limits on this process. `shared_tasks` is how many tasks of other programs count against the same limit.
-pub(super) fn apply(limits: &Limits, shared_tasks: u64) -> io::Result<LayerState> {
+/// What other programs of the same user may start meanwhile without taking from the caged program's share.
+///
+/// Too many threads are a lesser harm than a submission that is failed for what the user's browser did. A build has no such
+/// room: its tasks can be processes, and many of those are hard to be rid of.
+const SHARED_SLACK: u64 = 512;
+
+/// Puts the limits on this process. `shared_tasks` is how many tasks of other programs count against the same limit, if any do.
+pub(super) fn apply(order: &Order, shared_tasks: Option<u64>) -> io::Result<LayerState> {
+    let limits = &order.limits;
+    let slack = if shared_tasks.is_some() && order.profile == Profile::Run { SHARED_SLACK } else { 0 };
+    let shared_tasks = shared_tasks.unwrap_or(0).saturating_add(slack);
     let plain = [
         (libc::RLIMIT_CORE, Some(0)),
         (libc::RLIMIT_MEMLOCK, Some(0)),
@@ -36,7 +46,7 @@ pub(super) fn apply(limits: &Limits, shared_tasks: u64) -> io::Result<LayerState
             "memory {} (address space {}), {} tasks, {} s of processor time; by process, not resident memory",
             mib(limits.data_bytes),
             mib(limits.address_bytes),
-            limits.tasks,
+            limits.tasks + slack,
             limits.cpu_s
         ),
     ))

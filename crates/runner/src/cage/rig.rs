@@ -62,9 +62,10 @@ pub(super) fn wait_any(pid: libc::pid_t, flags: c_int) -> io::Result<Option<(lib
     }
 }
 
-pub(super) fn kill(pid: libc::pid_t) {
-    // SAFETY: takes integers only. The caller passes a child that it has not waited for, so the id is still that child's.
-    unsafe { libc::kill(pid, libc::SIGKILL) };
+/// Signals a descendant: one that this process has not waited for, so that its id is still its own or nobody's.
+pub(super) fn signal(pid: libc::pid_t, signal: c_int) {
+    // SAFETY: takes integers only.
+    unsafe { libc::kill(pid, signal) };
 }
 
 pub(super) fn unshare(flags: c_int) -> io::Result<()> {

@@ -10,8 +10,9 @@
 //!
 //! # Cost
 //!
-//! Round trip of a call of no work with four small tensors, median (two shared cores of an AMD EPYC in KVM, Linux
-//! 6.18, all layers of the cage): see `tests/session_latency.rs`, which measures it.
+//! `examples/latency.rs` measures a call of no work, all layers of the cage on. Medians on two busy cores of an AMD
+//! EPYC in KVM, Linux 6.18, unoptimised judge: native 5.3 µs from GO to DONE on one core, 38 µs on two, 38 µs for
+//! the whole call with its preparation; Python 20 µs, 87 µs and 160 µs. Starting takes 6 to 11 ms and 120 ms.
 
 mod call;
 mod ended;

@@ -15,6 +15,9 @@ use crate::{Artefact, MachineError, Submission, Trouble, host};
 /// Processor seconds of a whole session. Single calls are bounded by the judge's deadlines.
 pub(super) const CPU_S: u64 = 6 * 3600;
 
+/// Seconds for our own program to start, before anything of the submission runs; tenths are usual.
+const GREETING_S: f64 = 60.0;
+
 /// How a host is started, any number of times.
 pub(super) struct Plan {
     program: PathBuf,
@@ -124,7 +127,7 @@ pub(super) fn start(cage: &Cage, plan: &Plan, limits: &SessionLimits) -> Result<
 impl Host {
     /// Until the submission is loaded the host is ours: whatever goes wrong is not the submission's fault.
     fn greet(&mut self, limits: &SessionLimits) -> Result<(), MachineError> {
-        match self.hear(limits, limits.load_s) {
+        match self.hear(limits, GREETING_S) {
             Ok(FromHost::Hello { protocol: PROTOCOL, runtime }) => {
                 self.runtime = runtime;
                 Ok(())

@@ -3,11 +3,12 @@
 use std::process::Command;
 
 use tribunal_contract::{Argument, Call, DType, StateId, Tensor, TensorSpec, emit};
-use tribunal_runner::cage::Layer;
+use tribunal_runner::cage::{Cage, Layer};
+use tribunal_runner::{MachineError, Session, Trouble};
 
 use crate::toy::{
-    Example, HONEST_C, HONEST_PYTHON, Toy, c, c_source, check_honest, forward, limits, python, python_module,
-    skip, start, toy, try_start,
+    Example, HONEST_C, HONEST_PYTHON, Toy, c, c_source, cage, check_honest, forward, limits, python,
+    python_module, skip, start, toy, try_start, workshop,
 };
 
 fn check_sizes(toy: &Toy) {
@@ -248,4 +249,26 @@ fn preparing_several_and_going_in_pairs_works() {
         assert_eq!(one.outputs, other.outputs);
     }
     assert_eq!(left.applied().tier, right.applied().tier);
+}
+
+/// As in a container that refuses namespaces.
+#[test]
+fn sessions_do_without_namespaces() {
+    for toy in [python_module(HONEST_PYTHON), c_source(HONEST_C)] {
+        let submission = tribunal_runner::Submission::open(toy.folder.path()).unwrap();
+        let bare = Cage { without: vec![Layer::Namespaces, Layer::Procfs], ..cage() };
+        let session = workshop()
+            .make(&submission, &|_| {})
+            .and_then(|artefact| Session::start(&bare, &submission, &artefact, limits()));
+        match session {
+            Ok(mut session) => {
+                assert!(!session.applied().has(Layer::Namespaces));
+                check_honest(&mut session, 2, 3, StateId(0));
+            }
+            Err(Trouble::Machine(missing @ (MachineError::Missing { .. } | MachineError::NoCage { .. }))) => {
+                skip(&missing)
+            }
+            Err(trouble) => panic!("{trouble}"),
+        }
+    }
 }

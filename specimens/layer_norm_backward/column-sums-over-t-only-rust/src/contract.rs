@@ -32,36 +32,61 @@ pub struct DLTensor {
 
 impl DLTensor {
     /// Extent of each axis.
+    ///
+    /// # Safety
+    /// The tensor is one that the caller of an operation handed in, during that call.
     pub unsafe fn shape(&self) -> &[i64] {
-        if self.ndim == 0 { &[] } else { std::slice::from_raw_parts(self.shape, self.ndim as usize) }
+        if self.ndim == 0 {
+            return &[];
+        }
+        // SAFETY: the contract gives `ndim` extents.
+        unsafe { std::slice::from_raw_parts(self.shape, self.ndim as usize) }
     }
 
     /// Number of elements.
-    pub unsafe fn len(&self) -> usize {
-        self.shape().iter().product::<i64>() as usize
+    ///
+    /// # Safety
+    /// As for `shape`.
+    pub unsafe fn count(&self) -> usize {
+        // SAFETY: the caller's promise.
+        unsafe { self.shape() }.iter().product::<i64>() as usize
     }
 
-    /// Whether the elements are floats of `T`'s width.
+    /// Whether the elements are IEEE floats of `T`'s width.
     pub fn is_float<T>(&self) -> bool {
         self.dtype_code == 2 && usize::from(self.dtype_bits) == 8 * std::mem::size_of::<T>()
     }
 
-    /// The elements. `T` must be of the tensor's dtype.
+    /// The elements.
+    ///
+    /// # Safety
+    /// As for `shape`, and `T` is of the tensor's dtype.
     pub unsafe fn elements<T>(&self) -> &[T] {
-        std::slice::from_raw_parts(self.data.cast(), self.len())
+        // SAFETY: the contract gives contiguous elements; the type is the caller's promise.
+        unsafe { std::slice::from_raw_parts(self.data.cast(), self.count()) }
     }
 
-    /// The elements of an output. `T` must be of the tensor's dtype.
+    /// The elements of an output.
+    ///
+    /// # Safety
+    /// As for `elements`, and the tensor is an output.
     pub unsafe fn elements_mut<T>(&mut self) -> &mut [T] {
-        std::slice::from_raw_parts_mut(self.data.cast(), self.len())
+        // SAFETY: as for `elements`; outputs overlap nothing.
+        unsafe { std::slice::from_raw_parts_mut(self.data.cast(), self.count()) }
     }
 }
 
 /// Writes `why` at `message` and returns the status of a refusal.
+///
+/// # Safety
+/// `message` is that of the record at hand.
 pub unsafe fn refuse(message: *mut c_char, why: &str) -> i32 {
     let length = why.len().min(MESSAGE_BYTES - 1);
-    std::ptr::copy_nonoverlapping(why.as_ptr(), message.cast(), length);
-    *message.add(length) = 0;
+    // SAFETY: `message` has room for MESSAGE_BYTES bytes.
+    unsafe {
+        std::ptr::copy_nonoverlapping(why.as_ptr(), message.cast(), length);
+        *message.add(length) = 0;
+    }
     1
 }
 

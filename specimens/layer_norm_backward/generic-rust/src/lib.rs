@@ -104,8 +104,8 @@ unsafe fn backward<T: Float>(cache: &Cache<T>, args: &mut BackwardArgs) {
 #[no_mangle]
 pub unsafe extern "C" fn tribunal_forward(args: *mut ForwardArgs) -> i32 {
     let args = &mut *args;
-    let cols = (*args.gamma).len();
-    if (*args.x).shape().last() != Some(&(cols as i64)) || (*args.beta).len() != cols {
+    let cols = (*args.gamma).count();
+    if (*args.x).shape().last() != Some(&(cols as i64)) || (*args.beta).count() != cols {
         return refuse(args.message, "gamma and beta must be as long as a row of x");
     }
     let state = if (*args.x).is_float::<f32>() {
@@ -124,7 +124,7 @@ pub unsafe extern "C" fn tribunal_backward(args: *mut BackwardArgs) -> i32 {
     let args = &mut *args;
     let (dy, state) = (&*args.dy, &*args.cache.cast::<State>());
     let (size, cols) = state.lengths();
-    if dy.len() != size || dy.shape().last() != Some(&(cols as i64)) {
+    if dy.count() != size || dy.shape().last() != Some(&(cols as i64)) {
         return refuse(args.message, "dy must be shaped as x was");
     }
     match state {

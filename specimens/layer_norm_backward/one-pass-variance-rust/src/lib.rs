@@ -50,7 +50,7 @@ pub unsafe extern "C" fn tribunal_backward(args: *mut BackwardArgs) -> i32 {
     let cache = &*args.cache.cast::<Cache>();
     let dy = &*args.dy;
     let cols = cache.gamma.len();
-    if dy.len() != cache.xhat.len() || dy.shape().last() != Some(&(cols as i64)) {
+    if dy.count() != cache.xhat.len() || dy.shape().last() != Some(&(cols as i64)) {
         return refuse(args.message, "dy must be shaped as x was");
     }
     let (dx, dgamma, dbeta) = (&mut *args.dx, &mut *args.dgamma, &mut *args.dbeta);

@@ -232,9 +232,12 @@ pub(super) fn of_reduction(problem: &Problem) -> Vec<Behaviour> {
     };
     averaged(rows);
     if let &[b, t, _] = problem.shape() {
-        if b > 1 && t > 1 {
-            averaged(b);
-            averaged(t);
+        if t > 1 {
+            for divisor in [b, t] {
+                if divisor > 1 && divisor < rows {
+                    averaged(divisor);
+                }
+            }
             let mut part = |first, step, count, says: String| {
                 list.push(Behaviour::reduction("reduction_over_one_axis", Part { first, step, count }, says));
             };

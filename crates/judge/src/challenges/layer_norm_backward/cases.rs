@@ -332,3 +332,55 @@ impl Case for LayerNormCase {
             .collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Seed;
+    use std::collections::BTreeSet;
+
+    fn listed(effort: Effort, capabilities: &[&'static str]) -> Vec<LayerNormCase> {
+        list(&Plan { seed: Seed::PUBLIC, effort, capabilities: capabilities.to_vec() })
+    }
+
+    #[test]
+    fn a_case_is_its_id() {
+        for case in listed(Effort::Full, &["float64", "bfloat16"]) {
+            let again = parse(&case.id()).unwrap();
+            assert_eq!((again.id(), again.shape), (case.id(), case.shape));
+        }
+        for id in [
+            "basic/normal/2x3/int32",
+            "basic/unheard/2x3/float32",
+            "basic/normal/6/float32",
+            "basic/normal/0x3/float32",
+        ] {
+            assert!(parse(id).is_none(), "{id}");
+        }
+    }
+
+    #[test]
+    fn more_effort_keeps_every_case_of_less() {
+        let ids = |effort| -> BTreeSet<String> { listed(effort, &[]).iter().map(Case::id).collect() };
+        let (quick, standard, full) = (ids(Effort::Quick), ids(Effort::Standard), ids(Effort::Full));
+        assert!(quick.is_subset(&standard) && standard.is_subset(&full));
+        assert!((60..=90).contains(&standard.len()), "{} cases", standard.len());
+        assert!((15..=30).contains(&quick.len()), "{} cases", quick.len());
+    }
+
+    #[test]
+    fn capabilities_that_nobody_claims_are_not_tried() {
+        assert!(listed(Effort::Full, &[]).iter().all(|case| case.dtype == DType::Float32));
+        assert!(listed(Effort::Quick, &["bfloat16"]).iter().any(|case| case.dtype == DType::BFloat16));
+    }
+
+    #[test]
+    fn shrinking_ends_and_keeps_the_point() {
+        let mut case: Box<dyn Case> = Box::new(parse("edge/constant_rows/4x9x40/float32").unwrap());
+        while let Some(smaller) = case.smaller().into_iter().next() {
+            assert!(parse(&smaller.id()).is_some(), "{}", smaller.id());
+            case = smaller;
+        }
+        assert_eq!(case.id(), "edge/constant_rows/1x5x2/float32");
+    }
+}

@@ -57,8 +57,9 @@ impl Parameter {
     fn suspect(self, shift: f64) -> Option<&'static str> {
         match self {
             Self::Eps if shift < -0.95 => Some("eps_dropped"),
-            Self::Eps => Some("eps_ignored"),
+            Self::Eps => (shift.abs() > 0.02).then_some("eps_ignored"),
             Self::Divisor => (0.7..1.3).contains(&shift).then_some("unbiased_variance"),
+            Self::Mean | Self::Projection if shift.abs() < 1e-3 => None,
             Self::Mean => (shift < -0.95).then_some("mean_term_missing"),
             Self::Projection => Some("projection_term_scaled"),
             Self::Gamma => (shift > 0.9).then_some("gamma_outside_means"),

@@ -19,7 +19,7 @@ fn used(expected: &Expected, actual: &[f64], index: usize) -> f64 {
 pub(super) fn nan_at_constant_rows(wrong: Wrong<'_>, actual: &[f64]) -> Option<Lead> {
     let Wrong { problem, right, output, .. } = wrong;
     let cols = problem.cols();
-    if !output.has_rows() || cols < 2 {
+    if !output.has_rows() {
         return None;
     }
     let expected = output.of_expectations(right);
@@ -132,6 +132,7 @@ pub(super) fn one_pass_variance(wrong: Wrong<'_>, actual: &[f64]) -> Option<Lead
     }
     let precision = Precision::of(problem.dtype());
     let mut worst: Option<(usize, f64, f64, f64)> = None;
+    let mut ratios = Vec::new();
     for (row, &(mean, rstd)) in right.statistics.iter().enumerate() {
         let range = row * cols..(row + 1) * cols;
         let var = 1.0 / (rstd * rstd) - problem.eps;
@@ -143,19 +144,30 @@ pub(super) fn one_pass_variance(wrong: Wrong<'_>, actual: &[f64]) -> Option<Lead
             let scale = row_scale(wrong, actual, row)?;
             1.0 / (scale * scale) - problem.eps
         };
-        let honest_error = (precision.sum(cols) + 8.0 * precision.u) * var
-            + (precision.sum(cols) * mean.abs()).powi(2)
-            + 8.0 * precision.u * problem.eps;
+        let magnitude = mean.abs() + var.sqrt();
+        let (_, rho) = precision.row_errors(cols, mean, magnitude, var, problem.eps);
+        let honest_error = 2.0 * rho * (var + problem.eps);
         if !((seen - var).abs() <= one_pass_error + 4.0 * honest_error) {
-            // A root of a negative number that was clamped, or of one that vanished beside a large mean.
             return None;
         }
         let off = (seen - var).abs() / honest_error;
-        if off > 4.0 && worst.is_none_or(|(.., known)| off > known) {
+        if off <= 2.0 {
+            continue;
+        }
+        if mean.abs() * rstd < 4.0 || (seen - var).abs() < 0.1 * precision.u * mean * mean {
+            return None;
+        }
+        ratios.push(seen / var);
+        if worst.is_none_or(|(.., known)| off > known) {
             worst = Some((row, var, seen, off));
         }
     }
     let (row, var, seen, _) = worst?;
+    // Off by the same factor everywhere is another divisor, not lost digits.
+    let spread = |ratio: &f64| (ratio - ratios[0]).abs() < 0.1 * (ratios[0] - 1.0).abs();
+    if ratios.len() > 1 && ratios.iter().all(spread) {
+        return None;
+    }
     let mean = right.statistics[row].0;
     let seen = if seen < 0.0 { "a negative one".to_owned() } else { shorten(seen) };
     Some(Lead {

@@ -11,9 +11,12 @@
 //! compensated sum stay far below it):
 //!
 //! - mean: `δm = s mean|x| + u |mean|`. Every deviation `x - mean` is off by the *same* `δm`.
-//! - variance: its error is `(s + 4u) var + δm²`, for the mean of squares about a point `δm` away from the mean is
-//!   larger by exactly `δm²`. There is no `u mean²`: that is the one-pass form's error, and it is not admitted.
-//! - rstd: half of that relative to `var + eps`, and three roundings: `ρ = ((s + 4u) var + δm²) / 2(var + eps) + 3u`.
+//! - variance: its error is `δv = (s + 4u) var + δm² + 8u mean|x| √var`. The mean of squares about a point `δm` away
+//!   from the mean is larger by exactly `δm²`. The last term is Welford's: each of its deviations is taken from a mean
+//!   that has wandered by up to `2 √n u mean|x|`, with signs that have nothing to do with the deviation's, so that of
+//!   `2 mean(deviation · wander)` the part `2/√n` is left. There is no `u mean²`: that is the one-pass form's error, and
+//!   it is not admitted.
+//! - rstd: half of that relative to `var + eps`, and three roundings: `ρ = δv / 2(var + eps) + 3u`.
 //! - xhat: `δx = δm rstd + (ρ + 2u) |xhat|`.
 //! - y: `|gamma| δx + 2u |gamma xhat| + u |y|`.
 //! - c = mean(g xhat): `δc = (s + 4u) mean|g xhat| + δm rstd |mean g| + ρ |c|`; the common shift of a row's xhat
@@ -22,8 +25,9 @@
 //! - dgamma: `(s(R) + 3u) Σ|dy xhat| + Σ |dy| δx`
 //! - dbeta: `s(R) Σ|dy|`
 //!
-//! and to each `2 u_out |value|` and one subnormal step of the output's dtype. The 2 is there because rounding a
-//! bfloat16 to nearest already costs up to 1: an honest answer must not come near its limit.
+//! and to each `2 u_out |value|`, one subnormal step of the output's dtype, and `2^-53 |value|` for the rounding of the
+//! oracle's own value to a float64. The 2 is there because rounding a bfloat16 to nearest already costs up to 1: an
+//! honest answer must not come near its limit.
 
 use tribunal_contract::DType;
 
@@ -69,12 +73,13 @@ impl Precision {
     pub(super) fn row_errors(self, cols: usize, mean: f64, magnitude: f64, var: f64, eps: f64) -> (f64, f64) {
         let (s, u) = (self.sum(cols), self.u);
         let mean_error = s * magnitude + u * mean.abs();
-        let var_error = (s + 4.0 * u) * var + mean_error * mean_error;
+        let wander = 8.0 * u * magnitude * var.sqrt();
+        let var_error = (s + 4.0 * u) * var + mean_error * mean_error + wander;
         (mean_error, var_error / (2.0 * (var + eps)) + 3.0 * u)
     }
 
     fn rounded(self, value: f64) -> f64 {
-        2.0 * self.out * value.abs() + self.step
+        (2.0 * self.out + DType::Float64.unit_roundoff()) * value.abs() + self.step
     }
 }
 

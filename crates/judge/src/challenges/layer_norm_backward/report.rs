@@ -154,15 +154,20 @@ impl Report {
         actual: &Tensor,
         context: &str,
     ) {
-        let expected = ignoring_nan_sums(output, output.of_expectations(right));
-        let comparison = compare(actual, &expected);
+        let expected = output.of_expectations(right);
+        // A NaN in a row makes every dgamma NaN if it is summed. What an implementation does with such a sum is its
+        // own business, and nothing can be learnt from it.
+        if !output.has_rows() && expected.values.iter().any(|value| value.is_nan()) {
+            return;
+        }
+        let comparison = compare(actual, expected);
         if comparison.holds() {
             self.pass(output.check(), Some(comparison.used));
             return;
         }
         let leads = leads(Wrong { problem, right, output, actual });
         let mut message =
-            format!("{} is wrong{context}: {}", output.name(), describe(problem, output, actual, &expected));
+            format!("{} is wrong{context}: {}", output.name(), describe(problem, output, actual, expected));
         for (index, lead) in leads.iter().enumerate() {
             let join = if index == 0 { "; " } else { ", or " };
             message += &format!("{join}{}", lead.says);
@@ -239,20 +244,6 @@ impl Report {
 /// Whether what is said of a result names a dtype that no argument had.
 fn names_other_dtype(problem: &Problem, message: &str) -> bool {
     DType::ALL.iter().any(|&dtype| dtype != problem.dtype() && message.contains(dtype.name()))
-}
-
-/// A NaN in a row makes every dgamma NaN if it is summed: what an implementation does with such a sum is its own
-/// business, and nothing can be learnt from it.
-fn ignoring_nan_sums(output: Output, expected: &Expected) -> Expected {
-    let mut expected = expected.clone();
-    if !output.has_rows() {
-        for (value, budget) in expected.values.iter_mut().zip(&mut expected.budget) {
-            if value.is_nan() {
-                (*value, *budget) = (f64::INFINITY, f64::INFINITY);
-            }
-        }
-    }
-    expected
 }
 
 /// "in 3 of 12 rows (24 of 96 elements), worst at row 4, column 7: …".

@@ -104,8 +104,15 @@ pub(super) struct Wrong<'a> {
 /// The defects that would explain a wrong result, each once.
 pub(super) fn leads(wrong: Wrong<'_>) -> Vec<Lead> {
     let actual = wrong.actual.to_f64();
-    let equal = equal_behaviours(wrong, &actual);
+    // One number everywhere is no computation; it equals whatever happens to be small.
+    if actual.len() > 1 && actual.iter().all(|value| *value == actual[0]) {
+        return Vec::new();
+    }
+    let (mut equal, has_numbers) = equal_behaviours(wrong, &actual);
     if !equal.is_empty() {
+        if !has_numbers {
+            equal.extend(fits::nan_at_constant_rows(wrong, &actual));
+        }
         return equal;
     }
     [
@@ -122,8 +129,9 @@ pub(super) fn leads(wrong: Wrong<'_>) -> Vec<Lead> {
     .collect()
 }
 
-/// Behaviours that the answer equals, where they differ from the right one.
-fn equal_behaviours(wrong: Wrong<'_>, actual: &[f64]) -> Vec<Lead> {
+/// Behaviours that the answer equals, where they differ from the right one, and whether numbers say so; otherwise it is
+/// only that both have NaNs in the same places.
+fn equal_behaviours(wrong: Wrong<'_>, actual: &[f64]) -> (Vec<Lead>, bool) {
     let mut behaviours = match wrong.output {
         Output::Y => of_statistics(wrong.problem),
         Output::Dx => [of_gradient(wrong.problem), of_statistics(wrong.problem)].concat(),
@@ -132,9 +140,11 @@ fn equal_behaviours(wrong: Wrong<'_>, actual: &[f64]) -> Vec<Lead> {
     };
     behaviours.retain(|behaviour| !(wrong.output == Output::Dbeta && behaviour.suspect == "dgamma_uses_x"));
     let mut leads: Vec<(f64, Lead)> = Vec::new();
+    let mut has_numbers = false;
     for behaviour in behaviours {
         let Some(match_) = equality(wrong, actual, &behaviour) else { continue };
-        let Match { used, apart, elements } = match_;
+        let Match { used, apart, elements, .. } = match_;
+        has_numbers |= apart > TELLING;
         let says = format!(
             "it behaves as if {}: equal to that to {} in all {elements} elements, {} from the right answer",
             behaviour.says,
@@ -148,14 +158,16 @@ fn equal_behaviours(wrong: Wrong<'_>, actual: &[f64]) -> Vec<Lead> {
             None => leads.push((used, lead)),
         }
     }
-    leads.into_iter().map(|(_, lead)| lead).collect()
+    (leads.into_iter().map(|(_, lead)| lead).collect(), has_numbers)
 }
 
 /// How well an answer equals a behaviour, in units of what rounding may do to either.
 struct Match {
     used: f64,
-    /// How far the behaviour is from the right answer.
+    /// How far the behaviour is from the right answer, where both are numbers.
     apart: f64,
+    /// Whether one of them is a number somewhere, and the other is not.
+    classes_differ: bool,
     elements: usize,
 }
 
@@ -178,7 +190,7 @@ fn equality(wrong: Wrong<'_>, actual: &[f64], behaviour: &Behaviour) -> Option<M
         .collect();
     let largest = growths.iter().copied().fold(1.0, f64::max);
     let kept = behaviour.kept().unwrap_or(problem.cols());
-    let mut result = Match { used: 0.0, apart: 0.0, elements: 0 };
+    let mut result = Match { used: 0.0, apart: 0.0, classes_differ: false, elements: 0 };
     for (index, &value) in output.of_answers(&answers).iter().enumerate() {
         if index % problem.cols() >= kept {
             continue;
@@ -193,13 +205,17 @@ fn equality(wrong: Wrong<'_>, actual: &[f64], behaviour: &Behaviour) -> Option<M
             _ => f64::INFINITY,
         };
         result.used = result.used.max(distance(actual[index], value));
-        result.apart = result.apart.max(distance(value, expected.values[index]));
+        match distance(value, expected.values[index]) {
+            apart if apart.is_finite() => result.apart = result.apart.max(apart),
+            _ => result.classes_differ = true,
+        }
         result.elements += 1;
         if result.used > 1.0 {
             return None;
         }
     }
-    (result.apart > TELLING).then_some(result)
+    let telling = result.apart > TELLING || result.classes_differ && output.has_rows();
+    telling.then_some(result)
 }
 
 /// An error of the size that a narrower type makes, wherever one looks.
@@ -210,7 +226,9 @@ fn narrow_arithmetic(wrong: Wrong<'_>, _: &[f64]) -> Option<Lead> {
     let Wrong { problem, right, output, actual } = wrong;
     let far = right.statistics.iter().any(|&(mean, rstd)| mean.abs() * rstd > 4.0);
     let own = compare(actual, output.of_expectations(right));
-    if far || own.over * 10 < actual.len() {
+    // float16 and float32 are 2^13 and 2^29 steps apart from the next wider type: an error of a few budgets is
+    // something else. Sums over rows inherit the name.
+    if far || !output.has_rows() || own.over * 10 < actual.len() || own.used < 50.0 {
         return None;
     }
     let narrower: &[DType] = match problem.dtype() {
@@ -223,7 +241,7 @@ fn narrow_arithmetic(wrong: Wrong<'_>, _: &[f64]) -> Option<Lead> {
         let precision = Precision { u, out: u, step: dtype.subnormal_step() };
         let then = compare(actual, output.of_expectations(&expect_at(problem, precision)));
         let excludes = precision.sum(problem.cols().max(problem.rows())) < 0.06;
-        (excludes && then.holds()).then(|| Lead {
+        (excludes && then.holds() && then.used > 0.003).then(|| Lead {
             suspect: if dtype == DType::Float32 { "float32_inside" } else { "half_precision_inside" },
             says: format!(
                 "its errors are those of arithmetic in {dtype}: {} of that type's, {} of {}'s",

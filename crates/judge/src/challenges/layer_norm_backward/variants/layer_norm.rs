@@ -112,7 +112,8 @@ fn statistics<T: Real>(variant: &Variant, row: &[f64], eps: f64) -> (T, T) {
         var = squares / (n - T::of(1.0));
     }
     let eps = match variant.defect {
-        Some(Defect::EpsDropped | Defect::NanAtConstantRows) => 0.0,
+        Some(Defect::EpsDropped) => 0.0,
+        Some(Defect::NanAtConstantRows) if !(var > T::of(0.0)) => 0.0,
         Some(Defect::EpsIgnored) => 1e-5,
         Some(Defect::EpsTenPercent) => eps * 1.1,
         _ => eps,
@@ -120,15 +121,7 @@ fn statistics<T: Real>(variant: &Variant, row: &[f64], eps: f64) -> (T, T) {
     if variant.has(Defect::EpsOutside) {
         return (mean, T::of(1.0) / (var.sqrt() + T::of(eps)));
     }
-    if variant.has(Defect::NanAtConstantRows) && var > T::of(0.0) {
-        return (mean, T::of(1.0) / (var + T::of(eps_given(variant, eps))).sqrt());
-    }
     (mean, T::of(1.0) / (var + T::of(eps)).sqrt())
-}
-
-/// The mutant that is not finite at constant rows is right everywhere else.
-fn eps_given(variant: &Variant, eps: f64) -> f64 {
-    variant.eps.unwrap_or(eps)
 }
 
 fn welford<T: Real>(row: &[f64], eps: f64) -> (T, T) {
@@ -166,7 +159,6 @@ struct Row<'a, T> {
     variant: &'a Variant,
     x: Vec<T>,
     xhat: Vec<T>,
-    dy: Vec<T>,
     g: Vec<T>,
     gamma: Vec<T>,
     mean: T,
@@ -186,15 +178,17 @@ impl<'a, T: Real> Row<'a, T> {
         }
         let (dy, gamma) = (narrow(&dy[range]), narrow(&cache.gamma));
         let without = variant.has(Defect::GammaOutsideMeans) || variant.has(Defect::GammaOmitted);
-        let g = if without { dy.clone() } else { dy.iter().zip(&gamma).map(|(&dy, &w)| dy * w).collect() };
-        Self { variant, x, xhat, dy, g, gamma, mean, rstd }
+        let g = if without { dy } else { dy.iter().zip(&gamma).map(|(&dy, &w)| dy * w).collect() };
+        Self { variant, x, xhat, g, gamma, mean, rstd }
     }
 
     fn means(&self) -> (T, T) {
         let n = T::of(self.g.len() as f64);
         let sum = self.variant.sum;
-        let mean = sum.terms(self.g.len(), |index| self.g[index]) / n;
-        let along = sum.products(self.g.len(), |index| (self.g[index], self.xhat[index]));
+        let lost = if self.variant.has(Defect::TailOutOfSums) { self.g.len() % 8 } else { 0 };
+        let count = self.g.len() - lost;
+        let mean = sum.terms(count, |index| self.g[index]) / n;
+        let along = sum.products(count, |index| (self.g[index], self.xhat[index]));
         let along = match self.variant.defect {
             Some(Defect::ProjectionWithoutEps) => {
                 along / sum.products(self.g.len(), |index| (self.xhat[index], self.xhat[index]))

@@ -90,8 +90,6 @@ pub struct Variant {
     pub backward: Backward,
     /// What is wrong with it.
     pub defect: Option<Defect>,
-    /// The eps of the call in progress.
-    eps: Option<f64>,
 }
 
 const PLAIN: Variant = Variant {
@@ -101,7 +99,6 @@ const PLAIN: Variant = Variant {
     wide: false,
     backward: Backward::KeptXhat,
     defect: None,
-    eps: None,
 };
 
 impl Variant {
@@ -222,7 +219,6 @@ impl InProcess {
         let cut = |tensor: &Tensor| Tensor::from_f64(x.dtype(), [cols], &tensor.to_f64()[..cols]);
         let (gamma, beta) = (cut(gamma), cut(beta));
         let inputs = Inputs { x, gamma: &gamma, beta: &beta, eps };
-        self.variant.eps = Some(eps);
         let (y, cache) = if self.is_wide(x.dtype()) {
             forward::<f64>(&self.variant, &inputs)
         } else {
