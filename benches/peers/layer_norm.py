@@ -67,10 +67,13 @@ def main():
     parser.add_argument("--records", type=Path, default=ROOT / "benches" / "records")
     parser.add_argument("--note", default="", help="a sentence for the record, e.g. what else the machine was doing")
     parser.add_argument("--dry-run", action="store_true", help="write no record")
+    parser.add_argument("--report", type=Path, help="print the table of a record again, and do nothing else")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
         return child(options)
+    if options.report:
+        return print(report(json.loads(options.report.read_text())), end="")
     options.library = options.library or build()
     results = {}
     for malloc in ("default", "huge pages"):
@@ -328,25 +331,27 @@ def report(record):
               f"- command: `{record['command']}`, {record['date']}, {record['rounds']} rounds"]
     lines += [f"- note: {record['note']}"] if record["note"] else []
     lines += ["- f32; three rings of 1 GiB on huge pages; times in ms; method in the docstring of `benches/peers/layer_norm.py`",
+              "- floor, ours, GB/s: from that of the two processes in which the floor was lower; peers: the minimum, `torch + huge` from"
+              " the process with huge-page malloc, `numba` the better of both",
               "- `/ floor`: ours by the best probe, minimum by minimum; in brackets the median over rounds of ours by the best probe"
               " of the same round",
-              "- `torch + huge`: PyTorch with huge-page malloc, measured in the second process, which has its own floor and its own"
-              " row of ours: its minimum is scaled by the ratio of the two floors", ""]
+              "- `best peer / ours`: minimum by minimum of one process, the smallest over peers and processes; in brackets the same"
+              " with the median over rounds of the ratio in one round", ""]
     lines += ["| pass | shape | threads | floor | GB/s | ours min | ours median | / floor | torch | torch + huge | numba | best peer / ours |",
               "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|"]
-    default, huge = record["results"]["default"]["cells"], record["results"]["huge pages"]["cells"]
-    for cell, cell_huge in zip(default, huge):
-        # Both processes time ours and the floor; what is quoted is the pair with more bandwidth.
-        quiet = min((cell, cell_huge), key=lambda one: min(floors(one["seconds"])))
-        floor = min(floors(quiet["seconds"]))
-        ours = quiet["seconds"]["ours"]
-        paired = statistics.median(a / b for a, b in zip(ours, floors(quiet["seconds"])))
-        scaled = {"torch": (cell, "torch"), "torch + huge": (cell_huge, "torch"), "numba": (quiet, "numba")}
-        peers = {name: min(one["seconds"][key]) * floor / min(floors(one["seconds"])) for name, (one, key) in scaled.items()}
+    for pair in zip(*(result["cells"] for result in record["results"].values())):
+        processes = [cell["seconds"] for cell in pair]
+        cell, seconds = pair[0], min(processes, key=lambda seconds: min(floors(seconds)))
+        ours, floor = seconds["ours"], min(floors(seconds))
+        paired = statistics.median(a / b for a, b in zip(ours, floors(seconds)))
+        peers = [(seconds[name], seconds["ours"]) for seconds in processes for name in ("torch", "numba")]
+        lead = min(min(peer) / min(own) for peer, own in peers)
+        lead_paired = min(statistics.median(a / b for a, b in zip(peer, own)) for peer, own in peers)
+        minima = [min(processes[0]["torch"]), min(processes[1]["torch"]), min(min(seconds["numba"]) for seconds in processes)]
         moved = (2 if cell["pass"] == "forward" else 3) * 4 * cell["rows"] * cell["cols"]
         row = [cell["pass"], f"{cell['rows']} x {cell['cols']}", cell["threads"], f"{floor * 1e3:.2f}", f"{moved / floor / 1e9:.1f}",
                f"{min(ours) * 1e3:.2f}", f"{statistics.median(ours) * 1e3:.2f}", f"{min(ours) / floor:.2f} ({paired:.2f})",
-               *(f"{seconds * 1e3:.2f}" for seconds in peers.values()), f"{min(peers.values()) / min(ours):.2f}"]
+               *(f"{seconds * 1e3:.2f}" for seconds in minima), f"{lead:.2f} ({lead_paired:.2f})"]
         lines.append("| " + " | ".join(map(str, row)) + " |")
     return "\n".join(lines) + "\n"
 

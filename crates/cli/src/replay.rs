@@ -18,8 +18,9 @@ pub fn run(options: &ReplayOptions, common: &Common) -> Result<Exit, Failure> {
     let (case, check) = rest.rsplit_once(':').ok_or_else(|| usage(&options.finding))?;
     let verdict = stored(prefix, common)?;
     let folder = Path::new(&verdict.submission.folder);
-    let submission = Submission::open(folder)
-        .map_err(|error| Failure::Usage(format!("the submission of verdict {} is not there: {error}", verdict.id)))?;
+    let submission = Submission::open(folder).map_err(|error| {
+        Failure::Usage(format!("the submission of verdict {} is not there: {error}", verdict.id))
+    })?;
     if submission.sha256 != verdict.submission.sha256 {
         anstream::eprintln!(
             "tribunal: {} has changed since it was judged; this replays the case on what is there now",
@@ -39,9 +40,10 @@ pub fn run(options: &ReplayOptions, common: &Common) -> Result<Exit, Failure> {
         .iter()
         .find(|finding| finding.check == check)
         .ok_or_else(|| Failure::Usage(format!("case {case} has no check `{check}`")))?;
-    let into = options.out.clone().unwrap_or_else(|| {
-        PathBuf::from("replay").join(&verdict.id).join(rest.replace(['/', ':'], "-"))
-    });
+    let into = options
+        .out
+        .clone()
+        .unwrap_or_else(|| PathBuf::from("replay").join(&verdict.id).join(rest.replace(['/', ':'], "-")));
     let written = replay::write(
         &into,
         &replay::Replay {
@@ -64,7 +66,12 @@ pub fn run(options: &ReplayOptions, common: &Common) -> Result<Exit, Failure> {
         Outcome::Infrastructure => "could not be tried",
         Outcome::Integrity => "fails by tampering",
     };
-    writeln!(out, "{} {outcome}{}", finding.id, finding.used.map_or(String::new(), |used| format!(", {used:.3} of its budget used")))?;
+    writeln!(
+        out,
+        "{} {outcome}{}",
+        finding.id,
+        finding.used.map_or(String::new(), |used| format!(", {used:.3} of its budget used"))
+    )?;
     if !finding.message.is_empty() {
         writeln!(out, "{}", clean::line(&finding.message))?;
     }

@@ -1,5 +1,7 @@
 //! Arrays as the judge keeps them: bytes with a type and a shape, row-major and contiguous.
 
+use std::ops::Range;
+
 use half::{bf16, f16};
 use serde::{Deserialize, Serialize};
 
@@ -111,27 +113,40 @@ impl Tensor {
 
     /// Element `index` in row-major order, widened. Exact but for integers beyond 2^53.
     pub fn get(&self, index: usize) -> f64 {
-        let size = self.dtype().size_bytes();
-        widen(self.dtype(), &self.bytes[index * size..(index + 1) * size])
+        fn array<const N: usize>(bytes: &[u8], index: usize) -> [u8; N] {
+            bytes.as_chunks::<N>().0[index]
+        }
+        let bytes = &self.bytes;
+        match self.dtype() {
+            DType::Float16 => f16::from_ne_bytes(array(bytes, index)).to_f64(),
+            DType::BFloat16 => bf16::from_ne_bytes(array(bytes, index)).to_f64(),
+            DType::Float32 => f64::from(f32::from_ne_bytes(array(bytes, index))),
+            DType::Float64 => f64::from_ne_bytes(array(bytes, index)),
+            DType::Int32 => f64::from(i32::from_ne_bytes(array(bytes, index))),
+            DType::Int64 => i64::from_ne_bytes(array(bytes, index)) as f64,
+        }
     }
 
     /// All elements in row-major order, widened.
     pub fn to_f64(&self) -> Vec<f64> {
-        self.bytes.chunks_exact(self.dtype().size_bytes()).map(|b| widen(self.dtype(), b)).collect()
+        self.range_to_f64(0..self.len())
     }
-}
 
-fn widen(dtype: DType, bytes: &[u8]) -> f64 {
-    fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
-        bytes.try_into().expect("one element's bytes")
-    }
-    match dtype {
-        DType::Float16 => f16::from_ne_bytes(array(bytes)).to_f64(),
-        DType::BFloat16 => bf16::from_ne_bytes(array(bytes)).to_f64(),
-        DType::Float32 => f64::from(f32::from_ne_bytes(array(bytes))),
-        DType::Float64 => f64::from_ne_bytes(array(bytes)),
-        DType::Int32 => f64::from(i32::from_ne_bytes(array(bytes))),
-        DType::Int64 => i64::from_ne_bytes(array(bytes)) as f64,
+    /// Elements `range` in row-major order, widened.
+    pub fn range_to_f64(&self, range: Range<usize>) -> Vec<f64> {
+        fn each<const N: usize>(bytes: &[u8], widen: impl Fn([u8; N]) -> f64) -> Vec<f64> {
+            bytes.as_chunks::<N>().0.iter().map(|&element| widen(element)).collect()
+        }
+        let size = self.dtype().size_bytes();
+        let bytes = &self.bytes[range.start * size..range.end * size];
+        match self.dtype() {
+            DType::Float16 => each(bytes, |b| f16::from_ne_bytes(b).to_f64()),
+            DType::BFloat16 => each(bytes, |b| bf16::from_ne_bytes(b).to_f64()),
+            DType::Float32 => each(bytes, |b| f64::from(f32::from_ne_bytes(b))),
+            DType::Float64 => each(bytes, f64::from_ne_bytes),
+            DType::Int32 => each(bytes, |b| f64::from(i32::from_ne_bytes(b))),
+            DType::Int64 => each(bytes, |b| i64::from_ne_bytes(b) as f64),
+        }
     }
 }
 

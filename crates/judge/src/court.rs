@@ -1,5 +1,7 @@
 //! Where a case meets its subject.
 
+use std::time::Instant;
+
 use tribunal_contract::{Answer, Argument, Call, Fault, StateId, Tensor, TensorSpec};
 use tribunal_runner::{MachineError, Trouble};
 
@@ -76,13 +78,13 @@ pub struct Court<'a> {
     states: u32,
     live: Vec<StateId>,
     calls: usize,
-    deadlines: usize,
+    lost_s: f64,
 }
 
 impl<'a> Court<'a> {
     /// A court that keeps nothing.
     pub fn new(subject: &'a mut dyn Subject, seed: Seed) -> Self {
-        Self { subject, seed, record: None, states: 0, live: Vec::new(), calls: 0, deadlines: 0 }
+        Self { subject, seed, record: None, states: 0, live: Vec::new(), calls: 0, lost_s: 0.0 }
     }
 
     /// A court that keeps every call it hears.
@@ -99,6 +101,7 @@ impl<'a> Court<'a> {
     /// Makes a call. After a fault that ended the subject's process it is started afresh, so that the next case
     /// finds it well; its states are gone.
     pub fn call(&mut self, call: &Call<'_>) -> Result<Answer, Trouble> {
+        let started = Instant::now();
         let answer = self.subject.call(call);
         self.calls += 1;
         if let Some(record) = &mut self.record {
@@ -107,7 +110,10 @@ impl<'a> Court<'a> {
         match &answer {
             Ok(_) => self.live.extend(call.makes),
             Err(Trouble::Fault(fault)) => {
-                self.deadlines += usize::from(matches!(fault, Fault::Deadline { .. }));
+                self.lost_s += match fault {
+                    Fault::Deadline { limit_s } => *limit_s,
+                    _ => started.elapsed().as_secs_f64(),
+                };
                 if fault.ends_process() {
                     self.live.clear();
                     self.subject.restart()?;
@@ -118,9 +124,9 @@ impl<'a> Court<'a> {
         answer
     }
 
-    /// How many calls ran into the deadline.
-    pub fn deadlines(&self) -> usize {
-        self.deadlines
+    /// Seconds in calls that came to nothing.
+    pub fn lost_s(&self) -> f64 {
+        self.lost_s
     }
 
     /// Lets go of a state.

@@ -45,11 +45,13 @@ pub(crate) struct Residual<'a> {
 /// left out.
 pub(crate) fn project(residual: Residual<'_>, derivative: &[f64]) -> Projection {
     let (mut total, mut squares, mut gradient, mut error, mut size) = (0.0, 0.0, 0.0, 0.0, 0.0);
-    for start in (0..derivative.len()).step_by(residual.group.max(1)) {
+    let group = residual.group.max(1);
+    for (start, derivative) in derivative.chunks(group).enumerate() {
         let mut score = 0.0;
-        for index in start..derivative.len().min(start + residual.group.max(1)) {
+        for (offset, derivative) in derivative.iter().enumerate() {
+            let index = start * group + offset;
             let budget = residual.budget[index];
-            let (r, g) = (residual.error[index] / budget, derivative[index] / budget);
+            let (r, g) = (residual.error[index] / budget, derivative / budget);
             let value = residual.values[index] / budget;
             if r.is_finite() && g.is_finite() && value.is_finite() {
                 score += r * g;

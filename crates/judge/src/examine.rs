@@ -9,9 +9,9 @@ use crate::{
     Case, Challenge, Court, Dimension, Family, Finding, Observation, Outcome, Seed, Severity, Subject,
 };
 
-/// After so many calls that ran into the deadline, the rest is not tried: the answer is known and the wait is not
-/// worth it.
-const DEADLINES_MAX: usize = 2;
+/// After so many seconds in calls that came to nothing, the rest is not tried: the answer is known and the wait is
+/// not worth it.
+const PATIENCE_S: f64 = 12.0;
 
 /// Tries per failure when looking for the smallest case that still fails.
 const SHRINK_TRIES: usize = 24;
@@ -53,30 +53,34 @@ pub fn examine(
 ) -> Examined {
     let mut examined = Examined::default();
     let mut failed: Vec<(usize, usize)> = Vec::new();
-    let mut deadlines = 0;
+    let mut lost_s = 0.0;
+    let mut caught = false;
     watch.phase("cases", Some(cases.len()));
     for (index, case) in cases.iter().enumerate() {
-        if deadlines >= DEADLINES_MAX {
-            examined.omissions.push(format!(
-                "{} of {} cases were not tried: {deadlines} calls had run into the deadline",
-                cases.len() - index,
-                cases.len()
-            ));
+        let enough = if caught {
+            Some("it had been caught cheating".to_owned())
+        } else {
+            (lost_s > PATIENCE_S).then(|| format!("{lost_s:.0} s had gone into calls that came to nothing"))
+        };
+        if let Some(why) = enough {
+            let left = cases.len() - index;
+            examined.omissions.push(format!("{left} of {} cases were not tried: {why}", cases.len()));
             break;
         }
         watch.step(&case.id());
         let mut court = Court::new(subject, seed);
         let observations = case.examine(&mut court).unwrap_or_else(|error| vec![machine_trouble(&error)]);
-        deadlines += court.deadlines();
+        lost_s += court.lost_s();
         let released = court.release_all();
         for observation in observations.into_iter().chain(released.err().as_ref().map(machine_trouble)) {
+            caught |= observation.outcome == Outcome::Integrity;
             if observation.outcome == Outcome::Fail {
                 failed.push((index, examined.findings.len()));
             }
             examined.findings.push(finding(case.as_ref(), observation));
         }
     }
-    if deadlines == 0 {
+    if !caught && lost_s < SHRINK_TIME.as_secs_f64() {
         shrink_failures(cases, &failed, &mut examined.findings, subject, seed, watch);
     }
     examined
@@ -305,10 +309,17 @@ mod tests {
     }
 
     #[test]
-    fn what_hangs_is_not_waited_for_a_third_time() {
+    fn what_hangs_is_not_waited_for_for_ever() {
         let mut subject = Mute { hangs: true, restarts: 0 };
-        let examined = examine(&cases(&[8; 10], 1), &mut subject, Seed(1), &Unwatched);
-        assert_eq!((examined.findings.len(), subject.restarts), (2, 2));
-        assert_eq!(examined.omissions, ["8 of 10 cases were not tried: 2 calls had run into the deadline"]);
+        let mut court = Court::new(&mut subject, Seed(1));
+        let call = Call { operation: "forward", inputs: vec![], outputs: vec![], makes: None };
+        assert!(court.call(&call).is_err());
+        assert!(court.lost_s() >= 1.0, "a deadline counts as the seconds it allows");
+        let examined = examine(&cases(&[8; 20], 1), &mut subject, Seed(1), &Unwatched);
+        assert_eq!((examined.findings.len(), subject.restarts), (13, 14));
+        assert_eq!(
+            examined.omissions,
+            ["7 of 20 cases were not tried: 13 s had gone into calls that came to nothing"]
+        );
     }
 }

@@ -34,7 +34,7 @@
 //! # Pitfalls
 //!
 //! - `mean` and `rstd` have the type of the arithmetic, not of the data: f32 for bf16.
-//! - Outputs larger than [`stores::streaming_threshold_bytes`] bypass the caches. Where the next step reads them at
+//! - Outputs larger than [`stores::STREAMING_THRESHOLD_BYTES`] bypass the caches. Where the next step reads them at
 //!   once and they would have fitted, ask for [`Stores::Cached`].
 
 mod element;

@@ -154,7 +154,7 @@ fn matches_oracle_at_widths_around_column_tiles_and_row_groups() {
 
 #[test]
 fn matches_oracle_at_every_count_of_rows_around_groups_and_blocks() {
-    for rows in [0, 1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 63, 64, 65, 127, 129, 521] {
+    for rows in [0, 1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 63, 64, 65, 127, 129, 521, 1025] {
         check_both(rows, 19, 0.5, 1.0);
     }
 }

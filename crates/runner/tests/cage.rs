@@ -147,7 +147,8 @@ fn attack_all(situation: &str, without: &[Layer]) -> Tier {
                 caged.applied()
             ));
         }
-        let threads = caged.output().stdout.lines().find_map(|line| line.strip_prefix("threads ")?.parse::<u32>().ok());
+        let threads =
+            caged.output().stdout.lines().find_map(|line| line.strip_prefix("threads ")?.parse::<u32>().ok());
         // A user that runs other programs too has some to spare for those; memory is the bound then.
         let bound = if caged.applied().has(Layer::Identity) { 32 } else { 900 };
         if threads.is_some_and(|threads| threads > bound) {
@@ -227,7 +228,9 @@ fn builds_are_contained(without: &[Layer]) {
     assert_eq!(processes_with(&output.path().to_string_lossy()), [""; 0], "{}", caged.applied());
     assert_eq!(queues(), before);
 
-    let (caged, ended) = run(&cage, policy("bomb"), Duration::from_millis(200));
+    let mut bomb = policy("bomb");
+    bomb.limits.tasks = 200;
+    let (caged, ended) = run(&cage, bomb, Duration::from_millis(200));
     assert_eq!(ended, Ended::TimedOut, "{}", caged.applied());
     assert_eq!(processes_with(&output.path().to_string_lossy()), [""; 0], "{}", caged.applied());
 }
@@ -417,11 +420,11 @@ fn the_doctor_finds_every_attempt_refused() {
 #[test]
 fn start_up_cost_is_small() {
     let stage = stage();
-    let median = |mut times: Vec<Duration>| {
+    let fastest_and_median = |mut times: Vec<Duration>| {
         times.sort_unstable();
-        times[times.len() / 2]
+        [times[0], times[times.len() / 2]]
     };
-    let bare = median(
+    let bare = fastest_and_median(
         (0..40)
             .map(|_| {
                 let start = Instant::now();
@@ -434,7 +437,7 @@ fn start_up_cost_is_small() {
     );
     for without in [&[][..], &[Layer::Namespaces], &[Layer::Landlock]] {
         let cage = stage.cage(without);
-        let caged = median(
+        let caged = fastest_and_median(
             (0..40)
                 .map(|_| {
                     let start = Instant::now();
@@ -445,6 +448,6 @@ fn start_up_cost_is_small() {
         );
         println!("start to end: bare {bare:?}, caged without {without:?} {caged:?}");
         // Far more than it takes, for a busy machine.
-        assert!(caged < bare + Duration::from_millis(500), "{caged:?}");
+        assert!(caged[0] < bare[0] + Duration::from_millis(100), "{caged:?}");
     }
 }

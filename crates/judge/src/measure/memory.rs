@@ -56,8 +56,8 @@ pub fn peak_bytes(
     rng: &mut ChaCha8Rng,
 ) -> Result<f64, Trouble> {
     subject.restart()?;
-    small.play(rng, subject)?;
+    small.warm(rng, subject)?;
     let before = subject.resident_bytes()?;
-    workload.play(rng, subject)?;
+    workload.warm(rng, subject)?;
     Ok(subject.peak_bytes()?.saturating_sub(before) as f64)
 }

@@ -24,7 +24,7 @@ impl From<Effort> for Extent {
     fn from(effort: Effort) -> Self {
         let (restarts, blocks, budget_ms) = match effort {
             Effort::Quick => (2, 2, 400),
-            Effort::Standard => (5, 3, 1200),
+            Effort::Standard => (5, 2, 1200),
             Effort::Full => (8, 8, 10_000),
         };
         Self { restarts, blocks, budget: Duration::from_millis(budget_ms) }
@@ -58,13 +58,11 @@ pub fn time(
     let mut log_ratios = Vec::new();
     let mut wrong = None;
     let mut side = |subject: &mut dyn Subject, rng: &mut ChaCha8Rng| -> Result<f64, Trouble> {
-        for _ in 0..2 {
-            let Play { wall_s, wrong: why, .. } = workload.play(rng, subject)?;
-            wrong = wrong.take().or(why);
-            samples.push(wall_s);
-        }
-        samples.swap_remove(samples.len() - 2);
-        Ok(samples[samples.len() - 1])
+        workload.warm(rng, subject)?;
+        let Play { wall_s, wrong: why, .. } = workload.play(rng, subject)?;
+        wrong = wrong.take().or(why);
+        samples.push(wall_s);
+        Ok(wall_s)
     };
     let mut reference_samples = Vec::new();
     let mut reference_wrong = None;
@@ -87,7 +85,7 @@ pub fn time(
             if let Some(reference) = reference.as_deref_mut() {
                 let mut theirs = 0.0;
                 for _ in 0..2 {
-                    workload.play(rng, reference)?;
+                    workload.warm(rng, reference)?;
                     let play = workload.play(rng, reference)?;
                     reference_wrong = reference_wrong.take().or(play.wrong);
                     reference_samples.push(play.wall_s);
@@ -115,7 +113,7 @@ pub fn time_roughly(
 ) -> Result<(f64, Option<String>), Trouble> {
     let mut samples = Vec::new();
     let mut wrong = None;
-    workload.play(rng, subject)?;
+    workload.warm(rng, subject)?;
     for _ in 0..5 {
         let play = workload.play(rng, subject)?;
         wrong = wrong.or(play.wrong);
@@ -189,6 +187,9 @@ mod tests {
             let answer = subject.call(&call)?;
             let wrong = (answer.wall_s > 100.0).then(|| "late".to_owned());
             Ok(Play { wall_s: answer.wall_s, cpu_s: answer.cpu_s, wrong })
+        }
+        fn warm(&self, rng: &mut ChaCha8Rng, subject: &mut dyn Subject) -> Result<(), Trouble> {
+            self.play(rng, subject).map(|_| ())
         }
         fn peak_floor_bytes(&self) -> u64 {
             1

@@ -4,6 +4,7 @@
 //! triad does. The probe does just that, on the same buffers, between the runs of the kernels, in every way that has been
 //! seen to be the fastest on some machine; the best of them is the floor.
 
+#[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 
 /// How the probe moves bytes.
@@ -51,6 +52,7 @@ pub(crate) fn run(way: Way, first: &[f32], second: Option<&[f32]>, out: &mut [f3
     });
 }
 
+#[cfg(target_arch = "x86_64")]
 fn one(way: Way, first: &[f32], second: Option<&[f32]>, out: &mut [f32]) {
     if is_x86_feature_detected!("avx512f") {
         // SAFETY: the CPU has AVX-512 F, by the line above.
@@ -74,6 +76,20 @@ fn one(way: Way, first: &[f32], second: Option<&[f32]>, out: &mut [f32]) {
     }
 }
 
+/// Elsewhere there is one way, the compiler's.
+#[cfg(not(target_arch = "x86_64"))]
+fn one(_: Way, first: &[f32], second: Option<&[f32]>, out: &mut [f32]) {
+    match second {
+        None => out.copy_from_slice(first),
+        Some(second) => {
+            for ((out, first), second) in out.iter_mut().zip(first).zip(second) {
+                *out = first + second;
+            }
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
 macro_rules! mover {
     ($name:ident, $feature:literal, $lanes:literal, $load:ident, $add:ident, $store:ident, $stream:ident) => {
         #[target_feature(enable = $feature)]
@@ -113,5 +129,7 @@ macro_rules! mover {
     };
 }
 
+#[cfg(target_arch = "x86_64")]
 mover!(move_avx512, "avx512f", 16, _mm512_loadu_ps, _mm512_add_ps, _mm512_storeu_ps, _mm512_stream_ps);
+#[cfg(target_arch = "x86_64")]
 mover!(move_avx, "avx", 8, _mm256_loadu_ps, _mm256_add_ps, _mm256_storeu_ps, _mm256_stream_ps);

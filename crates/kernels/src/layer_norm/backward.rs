@@ -27,7 +27,7 @@ use crate::simd::{Arith, Op, Simd, Token};
 /// `dgamma`, `dbeta`: `[cols]`.
 /// # Types
 /// As for [`forward`](super::forward). Sums along a row and over blocks of rows end in f64; within a tile of 2048 columns or
-/// a block of at most 64 rows they are taken in the arithmetic's type.
+/// a block of at most 128 rows they are taken in the arithmetic's type.
 /// # Accuracy
 /// Error from the float64 definition, given the same `mean` and `rstd`, at most twice that of the plain form in the
 /// arithmetic's type, for tens of thousands of rows too (`tests/layer_norm_accuracy.rs`). Bitwise the same for any
@@ -71,10 +71,10 @@ struct Plan {
 }
 
 /// How many rows share one partial sum of `dgamma` and `dbeta`. It follows from the shape alone, so results do not depend on
-/// the number of threads. At 64 rows the partial sums are two per cent of all traffic; fewer rows give more threads
-/// something to do.
+/// the number of threads. Many rows make the partial sums a small part of all traffic (two per cent at 64) and leave few groups
+/// whose passes do not overlap; few rows give more threads something to do.
 fn block_rows(shape: Shape) -> usize {
-    (shape.rows / 32).clamp(16, 64).next_multiple_of(ROWS)
+    (shape.rows / 32).clamp(16, 128).next_multiple_of(ROWS)
 }
 
 /// Where a block's partial sums lie in its piece of the scratch memory, counted in accumulators.

@@ -71,7 +71,11 @@ struct Plan {
 }
 
 /// How many elements a task has at least: some tens of microseconds of work, a hundred times what handing it over costs.
-const TASK_ELEMENTS: usize = 1 << 16;
+const TASK_ELEMENTS_MIN: usize = 1 << 16;
+
+/// How many tasks each thread gets, if they are large enough: more would even out better when a core is taken away, but each
+/// begins and ends with a group of rows whose passes do not overlap.
+const TASKS_PER_THREAD: usize = 4;
 
 /// Cuts the rows into tasks for the threads of the current pool.
 fn run<T: Element>(shape: Shape, inputs: ForwardInputs<'_, T>, outputs: ForwardOutputs<'_, T>, plan: Plan) {
@@ -81,8 +85,12 @@ fn run<T: Element>(shape: Shape, inputs: ForwardInputs<'_, T>, outputs: ForwardO
             Block { cols: shape.cols, inputs: ForwardInputs { x, ..inputs }, outputs, plan },
         )
     };
-    let task_rows = TASK_ELEMENTS.div_ceil(shape.cols).next_multiple_of(LONG_ROWS);
-    if task_rows >= shape.rows || rayon::current_num_threads() == 1 {
+    let threads = rayon::current_num_threads();
+    // A row's result does not depend on its task, so the number of threads may decide.
+    let task_rows =
+        TASK_ELEMENTS_MIN.div_ceil(shape.cols).max(shape.rows.div_ceil(threads * TASKS_PER_THREAD));
+    let task_rows = task_rows.next_multiple_of(LONG_ROWS);
+    if task_rows >= shape.rows || threads == 1 {
         return block(inputs.x, outputs);
     }
     let task_len = task_rows * shape.cols;

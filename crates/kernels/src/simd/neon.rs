@@ -1,6 +1,11 @@
 //! NEON: 4 lanes of f32, 2 of f64; tails through the stack. There is no streaming store in the intrinsics, so
 //! [`Simd::stream`] is a plain one.
 
+#![allow(
+    unused_unsafe,
+    reason = "where NEON is part of the target, its intrinsics that take no pointer are safe"
+)]
+
 use std::arch::aarch64::*;
 use std::arch::is_aarch64_feature_detected;
 
@@ -166,7 +171,7 @@ impl Neon {
     #[inline(always)]
     fn widen(self, v: uint16x4_t) -> float32x4_t {
         // SAFETY: as above.
-        unsafe { vreinterpretq_f32_u32(vshll_n_u16::<16>(v)) }
+        unsafe { vreinterpretq_f32_u32(vshlq_n_u32::<16>(vmovl_u16(v))) }
     }
 
     /// Rounds to nearest, ties to even, and makes NaNs quiet: bit for bit what [`bf16::from_f32`] does.

@@ -231,23 +231,23 @@ pub(super) fn of_reduction(problem: &Problem) -> Vec<Behaviour> {
         list.push(Behaviour::reduction("reduction_averaged", Averaged(divisor), says));
     };
     averaged(rows);
-    if let &[b, t, _] = problem.shape() {
-        if t > 1 {
-            for divisor in [b, t] {
-                if divisor > 1 && divisor < rows {
-                    averaged(divisor);
-                }
+    if let &[b, t, _] = problem.shape()
+        && t > 1
+    {
+        for divisor in [b, t] {
+            if divisor > 1 && divisor < rows {
+                averaged(divisor);
             }
-            let mut part = |first, step, count, says: String| {
-                list.push(Behaviour::reduction("reduction_over_one_axis", Part { first, step, count }, says));
-            };
-            part(0, 1, b, format!("only the first B = {b} of {rows} rows were summed"));
-            for batch in [0, b - 1] {
-                part(batch * t, 1, t, format!("only the rows of batch {batch} were summed"));
-            }
-            for token in [0, t - 1] {
-                part(token, t, b, format!("only the rows at t = {token} were summed"));
-            }
+        }
+        let mut part = |first, step, count, says: String| {
+            list.push(Behaviour::reduction("reduction_over_one_axis", Part { first, step, count }, says));
+        };
+        part(0, 1, b, format!("only the first B = {b} of {rows} rows were summed"));
+        for batch in [0, b - 1] {
+            part(batch * t, 1, t, format!("only the rows of batch {batch} were summed"));
+        }
+        for token in [0, t - 1] {
+            part(token, t, b, format!("only the rows at t = {token} were summed"));
         }
     }
     list

@@ -12,6 +12,11 @@ use super::suspects::{Output, Wrong};
 use crate::compare::{Expected, compare};
 use crate::{Court, Observation, Severity};
 
+pub(super) const GRADIENTS: [Output; 3] = [Output::Dx, Output::Dgamma, Output::Dbeta];
+
+/// Why a second backward from the same cache is wrong.
+pub(super) const USED_UP: &str = "backward is right once and not again: it uses up its cache";
+
 pub(super) type Step<T> = Result<T, Stop>;
 
 /// Puts the subject to a case.
@@ -265,7 +270,11 @@ impl Trial<'_, '_, '_> {
         let twice = opened.problem.with_dy(&double);
         let gradients = self.backward(&twice.dy, &opened)?;
         self.court.release(opened.cache)?;
+        let before = self.report.has_failed();
         self.compare(&twice, &expect(&twice), &gradients, " for -2 dy, on the cache of the first backward");
+        if !before && self.report.has_failed() && self.is_right(twice, &GRADIENTS)? {
+            self.report.blame("cache_used_up", USED_UP);
+        }
         Ok(())
     }
 

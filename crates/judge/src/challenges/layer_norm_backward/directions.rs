@@ -123,7 +123,9 @@ pub(super) fn strongest(wrong: Wrong<'_>) -> Option<Finding> {
 /// A shift of one parameter that leaves next to nothing of the error.
 pub(super) fn explanation(wrong: Wrong<'_>, actual: &[f64]) -> Option<Lead> {
     let (parameter, found) = best(wrong, actual)?;
-    let enough = found.explained > 0.98 && found.shift.abs() < 0.3;
+    // The weights enter dx linearly, the others nearly so.
+    let linear = matches!(parameter, Parameter::Mean | Parameter::Projection | Parameter::Gamma);
+    let enough = found.explained > if linear { 0.9999 } else { 0.98 } && found.shift.abs() < 0.3;
     let suspect = parameter.suspect(found.shift).filter(|_| enough)?;
     Some(Lead {
         suspect,

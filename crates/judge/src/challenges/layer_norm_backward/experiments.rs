@@ -3,15 +3,13 @@
 use tribunal_contract::{Argument, Call, Fault, Tensor};
 use tribunal_runner::MachineError;
 
-use super::checks::{Gradients, Opened, Step, Trial};
+use super::checks::{GRADIENTS, Gradients, Opened, Step, Trial, USED_UP};
 use super::oracle::expect;
 use super::problem::Problem;
 use super::recipes::{Dy, Gamma, Recipe, X};
 use super::report::{Report, Stop};
 use super::suspects::{Lead, Output, Wrong, leads};
 use crate::Severity;
-
-const GRADIENTS: [Output; 3] = [Output::Dx, Output::Dgamma, Output::Dbeta];
 
 impl Trial<'_, '_, '_> {
     /// Forward of A and B, then backward of A and of B.
@@ -99,7 +97,7 @@ impl Trial<'_, '_, '_> {
             again?;
         }
         if self.report.has_failed() && self.is_right(other, &GRADIENTS)? {
-            self.report.blame("cache_used_up", "backward is right once and not again: it uses up its cache");
+            self.report.blame("cache_used_up", USED_UP);
         }
         self.court.release(opened.cache)?;
         Ok(())

@@ -52,11 +52,12 @@ pub(super) fn tail_unwritten(wrong: Wrong<'_>, actual: &[f64]) -> Option<Lead> {
     let is_wrong: Vec<bool> =
         (0..actual.len()).map(|index| !(used(expected, actual, index) <= 1.0)).collect();
     let first = is_wrong.chunks(cols).filter_map(|row| row.iter().position(|&w| w)).min()?;
-    let tail: Vec<bool> = is_wrong.chunks(cols).flat_map(|row| &row[first..]).copied().collect();
-    let wrong_in_tail = tail.iter().filter(|&&wrong| wrong).count();
+    let tail = (0..actual.len()).filter(|index| index % cols >= first);
+    // What was never computed is not just beyond its budget.
+    let unwritten = tail.clone().filter(|&index| used(expected, actual, index) > 20.0).count();
     let block = first.is_multiple_of(4) || first == cols - 1;
     let short = cols - first < 64.min(cols) || [256, 512, 1024].contains(&first);
-    if first == 0 || !block || !short || wrong_in_tail * 10 < tail.len() * 9 {
+    if first == 0 || !block || !short || unwritten * 10 < tail.count() * 9 {
         return None;
     }
     Some(Lead {
@@ -107,10 +108,12 @@ pub(super) fn weights_of_terms(wrong: Wrong<'_>, actual: &[f64]) -> Option<Lead>
         (actual[index] - value).abs() <= expected.budget[index] + slack
     });
     let (mean, projection) = (1.0 - p, 1.0 - q);
-    let suspect = match ((mean - 1.0).abs() < 1e-3, (projection - 1.0).abs() < 1e-3) {
+    let near = |weight: f64, to: f64| (weight - to).abs() < (4.0 * precision.out).max(1e-3);
+    let suspect = match (near(mean, 1.0), near(projection, 1.0)) {
         _ if !explained => return None,
+        (true, false) if projection.abs() < 0.02 => "projection_term_missing",
         (true, false) => "projection_term_scaled",
-        (false, true) if mean.abs() < 1e-3 => "mean_term_missing",
+        (false, true) if mean.abs() < 0.02 => "mean_term_missing",
         _ => return None,
     };
     Some(Lead {
@@ -138,23 +141,27 @@ pub(super) fn one_pass_variance(wrong: Wrong<'_>, actual: &[f64]) -> Option<Lead
         let var = 1.0 / (rstd * rstd) - problem.eps;
         let one_pass_error = 16.0 * precision.u * (cols as f64).sqrt() * (mean * mean + var);
         let seen = if actual[range.clone()].iter().all(|value| value.is_nan()) {
-            // A negative variance.
-            -one_pass_error
+            // A negative variance, if lost digits can make one.
+            if one_pass_error < var + problem.eps {
+                return None;
+            }
+            var - one_pass_error
         } else {
             let scale = row_scale(wrong, actual, row)?;
             1.0 / (scale * scale) - problem.eps
         };
         let magnitude = mean.abs() + var.sqrt();
         let (_, rho) = precision.row_errors(cols, mean, magnitude, var, problem.eps);
-        let honest_error = 2.0 * rho * (var + problem.eps);
+        let narrow_output = if precision.out > precision.u { 4.0 * precision.out * var } else { 0.0 };
+        let honest_error = 2.0 * rho * (var + problem.eps) + narrow_output;
         if !((seen - var).abs() <= one_pass_error + 4.0 * honest_error) {
             return None;
         }
         let off = (seen - var).abs() / honest_error;
-        if off <= 2.0 {
+        if off <= 2.0 || (seen - var).abs() < 0.1 * precision.u * mean * mean {
             continue;
         }
-        if mean.abs() * rstd < 4.0 || (seen - var).abs() < 0.1 * precision.u * mean * mean {
+        if mean.abs() * rstd < 4.0 {
             return None;
         }
         ratios.push(seen / var);

@@ -329,7 +329,7 @@ mod tests {
         let at = |offset: f64| {
             let x = x.iter().map(|x| x + offset).collect();
             let wide =
-                Wide { x, gamma: vec![1.5; 8], beta: vec![0.0; 8], dy: (0..8).map(f64::from).collect() };
+                Wide { x, gamma: vec![1.5; 4], beta: vec![0.0; 4], dy: (0..8).map(f64::from).collect() };
             expect(&problem(&[2, 4], 1e-5, wide))
         };
         let (near, far) = (at(0.0), at(1e14));

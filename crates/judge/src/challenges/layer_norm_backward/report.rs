@@ -9,6 +9,9 @@ use super::suspects::{Lead, Output, Wrong, budgets, leads, shorten, shows_everyw
 use crate::compare::{Expected, compare};
 use crate::{Observation, Outcome, Severity};
 
+/// How many elements a result must have to be named by what it equals alone.
+const ENOUGH_TO_NAME: usize = 16;
+
 /// Why a case went no further.
 pub(super) enum Stop {
     /// The machine's fault.
@@ -172,8 +175,9 @@ impl Report {
             let join = if index == 0 { "; " } else { ", or " };
             message += &format!("{join}{}", lead.says);
         }
+        // A few numbers agree with much: then another input must say the same.
         let suspect = match leads.as_slice() {
-            [only] => Some(only.suspect),
+            [only] if actual.len() >= ENOUGH_TO_NAME => Some(only.suspect),
             _ => None,
         };
         let observation = self.add(Observation {

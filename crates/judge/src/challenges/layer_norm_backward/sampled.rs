@@ -129,7 +129,7 @@ impl Statistics {
 
 /// These rows of a tensor, widened.
 fn take(rows: &[usize], cols: usize, tensor: &Tensor) -> Vec<f64> {
-    rows.iter().flat_map(|row| row * cols..(row + 1) * cols).map(|index| tensor.get(index)).collect()
+    rows.iter().flat_map(|row| tensor.range_to_f64(row * cols..(row + 1) * cols)).collect()
 }
 
 #[cfg(test)]

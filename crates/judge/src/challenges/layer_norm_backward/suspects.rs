@@ -265,8 +265,8 @@ pub(super) fn budgets(used: f64) -> String {
 /// Two or three digits of a number.
 pub(super) fn shorten(value: f64) -> String {
     match value.abs() {
-        size if size == 0.0 => "0".to_owned(),
-        size if size < 0.01 || size >= 1e5 => format!("{value:.1e}"),
+        0.0 => "0".to_owned(),
+        size if !(0.01..1e5).contains(&size) => format!("{value:.1e}"),
         size if size < 10.0 => format!("{value:.2}"),
         size if size < 100.0 => format!("{value:.1}"),
         _ => format!("{value:.0}"),

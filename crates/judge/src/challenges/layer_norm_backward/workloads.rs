@@ -1,67 +1,65 @@
 //! What is timed and weighed: one forward and the backward from its cache, in float32.
 
+use std::sync::Arc;
+
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
-use tribunal_contract::{Argument, Call, DType, StateId, Tensor, TensorSpec};
+use tribunal_contract::{Answer, Argument, Call, DType, StateId, Tensor, TensorSpec};
 use tribunal_runner::Trouble;
 
 use super::sampled::{Problem, Sample};
 use crate::measure::Rate;
-use crate::workload::{KeepsState, Play, Pool, Workload};
+use crate::workload::{KeepsState, Play, Pool, Workload, Workloads};
 use crate::{Effort, Seed, Subject};
 
 const EPS: f64 = 1e-5;
 
-/// The sizes that are timed.
-pub(super) fn timed(effort: Effort, seed: Seed) -> Vec<Box<dyn Workload>> {
-    let sizes: &[(usize, usize)] = match effort {
+/// The size that is weighed.
+const WEIGHED: (usize, usize) = (1024, 1024);
+
+/// All workloads at an effort.
+pub(super) fn all(effort: Effort, seed: Seed) -> Workloads {
+    let timed: &[(usize, usize)] = match effort {
         Effort::Quick => &[(1024, 768)],
         Effort::Standard => &[(2048, 768), (256, 4096)],
         Effort::Full => &[(8192, 768), (4096, 1024), (2048, 4096), (1024, 8192)],
     };
-    sizes.iter().map(|&(rows, cols)| boxed(rows, cols, seed)).collect()
-}
-
-/// Sizes that differ in rows only, and in columns only, by powers of four: how does time grow?
-pub(super) fn sweeps(seed: Seed) -> Vec<(&'static str, Vec<Box<dyn Workload>>)> {
-    let sweep =
-        |sizes: &[(usize, usize)]| sizes.iter().map(|&(rows, cols)| boxed(rows, cols, seed)).collect();
-    vec![
-        ("rows", sweep(&[(64, 512), (256, 512), (1024, 512)])),
-        ("columns", sweep(&[(64, 512), (64, 2048), (64, 8192)])),
-    ]
-}
-
-/// A small one to warm a process with, and one to weigh.
-pub(super) fn weighed(seed: Seed) -> [Box<dyn Workload>; 2] {
-    [boxed(16, 64, seed), boxed(1024, 1024, seed)]
-}
-
-fn boxed(rows: usize, cols: usize, seed: Seed) -> Box<dyn Workload> {
-    Box::new(Size::new(rows, cols, seed))
+    let largest =
+        timed.iter().chain(&[WEIGHED]).map(|(rows, cols)| rows * cols).max().expect("there are sizes");
+    let pool = Arc::new(Pool::new(largest, &mut seed.rng("workloads")));
+    let boxed = |&(rows, cols): &(usize, usize)| -> Box<dyn Workload> {
+        Box::new(Size::new(rows, cols, seed, Arc::clone(&pool)))
+    };
+    let sweep = |sizes: &[(usize, usize)]| sizes.iter().map(boxed).collect();
+    Workloads {
+        timed: timed.iter().map(boxed).collect(),
+        // By powers of four along one axis: how does time grow?
+        sweeps: vec![
+            ("rows", sweep(&[(64, 512), (256, 512), (1024, 512)])),
+            ("columns", sweep(&[(64, 512), (64, 2048), (64, 8192)])),
+        ],
+        weighed: Some([boxed(&(16, 64)), boxed(&WEIGHED)]),
+    }
 }
 
 /// One forward and one backward at a size.
 struct Size {
     rows: usize,
     cols: usize,
-    pool: Pool,
+    pool: Arc<Pool>,
     gamma: Tensor,
     beta: Tensor,
 }
 
 impl Size {
-    fn new(rows: usize, cols: usize, seed: Seed) -> Self {
+    fn new(rows: usize, cols: usize, seed: Seed, pool: Arc<Pool>) -> Self {
         let mut rng = seed.rng(&format!("workload/{rows}x{cols}"));
         let mut parameters = || {
-            Tensor::from_f64(
-                DType::Float32,
-                [cols],
-                &(0..cols).map(|_| rng.random_range(-1.5..1.5)).collect::<Vec<_>>(),
-            )
+            let values: Vec<f64> = (0..cols).map(|_| rng.random_range(-1.5..1.5)).collect();
+            Tensor::from_f64(DType::Float32, [cols], &values)
         };
         let (gamma, beta) = (parameters(), parameters());
-        Self { rows, cols, pool: Pool::new(rows * cols, &mut rng), gamma, beta }
+        Self { rows, cols, pool, gamma, beta }
     }
 
     fn spec(&self) -> TensorSpec {
@@ -77,6 +75,22 @@ impl Size {
         self.spec().size_bytes()
     }
 
+    /// Makes both calls on contents that never were before.
+    fn ask(&self, rng: &mut ChaCha8Rng, subject: &mut dyn Subject) -> Result<Answers, Trouble> {
+        let state = StateId(1);
+        let x = self.pool.draw(rng, [self.rows, self.cols]);
+        let forward = subject.call(&self.forward(&x, state))?;
+        let dy = self.pool.draw(rng, [self.rows, self.cols]);
+        let backward = subject.call(&Call {
+            operation: "backward",
+            inputs: vec![Argument::Tensor(&dy), Argument::State(state)],
+            outputs: vec![self.spec(), self.parameter_spec(), self.parameter_spec()],
+            makes: None,
+        })?;
+        subject.release(state)?;
+        Ok(Answers { x, dy, forward, backward })
+    }
+
     fn forward<'a>(&'a self, x: &'a Tensor, state: StateId) -> Call<'a> {
         Call {
             operation: "forward",
@@ -90,6 +104,14 @@ impl Size {
             makes: Some(state),
         }
     }
+}
+
+/// One forward and one backward: what was asked and what was answered.
+struct Answers {
+    x: Tensor,
+    dy: Tensor,
+    forward: Answer,
+    backward: Answer,
 }
 
 impl Workload for Size {
@@ -113,17 +135,7 @@ impl Workload for Size {
     }
 
     fn play(&self, rng: &mut ChaCha8Rng, subject: &mut dyn Subject) -> Result<Play, Trouble> {
-        let state = StateId(1);
-        let x = self.pool.draw(rng, [self.rows, self.cols]);
-        let forward = subject.call(&self.forward(&x, state))?;
-        let dy = self.pool.draw(rng, [self.rows, self.cols]);
-        let backward = subject.call(&Call {
-            operation: "backward",
-            inputs: vec![Argument::Tensor(&dy), Argument::State(state)],
-            outputs: vec![self.spec(), self.parameter_spec(), self.parameter_spec()],
-            makes: None,
-        })?;
-        subject.release(state)?;
+        let Answers { x, dy, forward, backward } = self.ask(rng, subject)?;
         let problem = Problem { x: &x, gamma: &self.gamma, beta: &self.beta, dy: &dy, eps: EPS };
         let sample = Sample::draw(rng, self.rows, self.cols);
         let wrong = if forward.changed_late || backward.changed_late {
@@ -132,6 +144,10 @@ impl Workload for Size {
             problem.verify(&sample, &forward.outputs[0], &backward.outputs)
         };
         Ok(Play { wall_s: forward.wall_s + backward.wall_s, cpu_s: forward.cpu_s + backward.cpu_s, wrong })
+    }
+
+    fn warm(&self, rng: &mut ChaCha8Rng, subject: &mut dyn Subject) -> Result<(), Trouble> {
+        self.ask(rng, subject).map(|_| ())
     }
 
     fn state(&self) -> Option<&dyn KeepsState> {

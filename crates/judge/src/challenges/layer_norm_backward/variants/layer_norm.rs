@@ -191,7 +191,8 @@ impl<'a, T: Real> Row<'a, T> {
         let along = sum.products(count, |index| (self.g[index], self.xhat[index]));
         let along = match self.variant.defect {
             Some(Defect::ProjectionWithoutEps) => {
-                along / sum.products(self.g.len(), |index| (self.xhat[index], self.xhat[index]))
+                let square = sum.products(self.g.len(), |index| (self.xhat[index], self.xhat[index]));
+                if square > T::of(0.0) { along / square } else { T::of(0.0) }
             }
             _ => along / n,
         };
