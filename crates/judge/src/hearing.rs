@@ -11,6 +11,7 @@ use tribunal_runner::{
 };
 
 use crate::code::{SourceFile, inspect};
+use crate::conduct;
 use crate::evidence::{Evidence, JudgeInfo, Machine, SubmissionInfo};
 use crate::examine::{Examined, Watch, finding_about};
 use crate::measure::Weighed;
@@ -345,13 +346,14 @@ fn cannot_start(trouble: &Trouble) -> Finding {
         Trouble::Fault(Fault::Build { .. }) => "builds",
         _ => "starts",
     };
-    let outcome = match trouble {
-        Trouble::Fault(Fault::Protocol { .. }) => Outcome::Integrity,
-        Trouble::Fault(_) => Outcome::Fail,
-        Trouble::Machine(_) => Outcome::Infrastructure,
+    let (outcome, message, suspect) = match trouble {
+        Trouble::Fault(fault) => {
+            let seen = conduct::of_fault("start", fault, Severity::Critical);
+            (seen.outcome, fault.to_string(), seen.suspect)
+        }
+        Trouble::Machine(error) => (Outcome::Infrastructure, error.to_string(), None),
     };
-    let message = trouble.to_string();
-    finding_about("start", check, Dimension::Correctness, outcome, Severity::Critical, message, None)
+    finding_about("start", check, Dimension::Correctness, outcome, Severity::Critical, message, suspect)
 }
 
 /// What an artefact is run by, in words.

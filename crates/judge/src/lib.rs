@@ -11,6 +11,7 @@ mod case;
 pub mod challenges;
 mod code;
 pub mod compare;
+pub mod conduct;
 pub mod controls;
 mod court;
 mod direction;

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use rand_chacha::ChaCha8Rng;
 use tribunal_runner::Trouble;
 
+use crate::conduct;
 use crate::examine::{Examined, Watch, examine, finding_about};
 use crate::measure::{self, Extent, Weighed, bandwidth};
 use crate::workload::Workloads;
@@ -103,15 +104,18 @@ impl Measured {
     }
 
     fn trouble(&mut self, about: &str, dimension: Dimension, trouble: &Trouble) {
-        let (outcome, severity) = match trouble {
-            Trouble::Fault(tribunal_contract::Fault::Protocol { .. }) => {
-                (Outcome::Integrity, Severity::Major)
-            }
-            Trouble::Fault(_) => (Outcome::Fail, Severity::Major),
-            Trouble::Machine(_) => (Outcome::Infrastructure, Severity::Minor),
+        let finding = |outcome, severity, message, suspect| {
+            finding_about(about, "measured", dimension, outcome, severity, message, suspect)
         };
-        let message = trouble.to_string();
-        self.findings.push(finding_about(about, "measured", dimension, outcome, severity, message, None));
+        self.findings.push(match trouble {
+            Trouble::Fault(fault) => {
+                let seen = conduct::of_fault("a timed call", fault, Severity::Major);
+                finding(seen.outcome, seen.severity, seen.message, seen.suspect)
+            }
+            Trouble::Machine(error) => {
+                finding(Outcome::Infrastructure, Severity::Minor, error.to_string(), None)
+            }
+        });
     }
 }
 

@@ -73,14 +73,14 @@ fn curves() -> [Curve; 4] {
         },
         Curve {
             label: "one-pass, f64",
-            label_at: (9.2, 0.16),
+            label_at: (9.5, 0.16),
             dash: "8 4",
             marker: Marker::Square,
             points: f64_points(one_pass_f64),
         },
         Curve {
             label: "one-pass, f32",
-            label_at: (3.6, 0.16),
+            label_at: (4.4, 0.16),
             dash: "2 4",
             marker: Marker::Triangle,
             points: f32_points(one_pass_f32),

@@ -7,7 +7,7 @@ use super::oracle::Expectations;
 use super::problem::Problem;
 use super::suspects::{Lead, Output, Wrong, budgets, leads, shorten, shows_everywhere};
 use crate::compare::{Expected, compare};
-use crate::{Observation, Outcome, Severity};
+use crate::{Observation, Outcome, Severity, conduct};
 
 /// How many elements a result must have to be named by what it equals alone.
 const ENOUGH_TO_NAME: usize = 16;
@@ -116,36 +116,19 @@ impl Report {
 
     /// What a call did besides answering.
     pub(super) fn conduct(&mut self, call: &'static str, inputs: &[&str], answer: &Answer) {
-        if !answer.inputs_changed.is_empty() {
-            let names: Vec<&str> = answer.inputs_changed.iter().map(|&index| inputs[index]).collect();
-            let message = format!("{call} changed its input {}", names.join(" and "));
-            self.fail("inputs_unchanged", Some("input_modified"), message);
-        }
-        if answer.wrote_outside {
-            self.fail("stays_in_bounds", None, format!("{call} wrote outside its outputs"));
-        }
-        if answer.changed_late {
-            self.add(Observation {
-                check: "done_when_done",
-                outcome: Outcome::Integrity,
-                severity: Severity::Critical,
-                message: format!("{call} went on writing its outputs after it had said that it was done"),
-                suspect: None,
-                used: None,
-            });
+        for observation in conduct::of_answer(call, inputs, answer, self.severity) {
+            self.add(observation);
         }
     }
 
     /// A call that gave no answer where it should have.
     pub(super) fn fault(&mut self, problem: &Problem, call: &'static str, fault: &Fault) {
-        let suspect = match fault {
-            Fault::Crashed { at_input: true, .. } => Some("input_modified"),
-            Fault::Refused { message } if message.contains("read-only") => Some("input_modified"),
-            Fault::Refused { .. } => Some("refuses_valid_input"),
-            Fault::WrongResult { message } if names_other_dtype(problem, message) => Some("wrong_dtype"),
-            _ => None,
-        };
-        self.fail("answers", suspect, format!("{call} on valid input, x {}: {fault}", problem.full()));
+        let call = format!("{call} on valid input, x {}", problem.full());
+        let mut observation = conduct::of_fault(&call, fault, self.severity);
+        if matches!(fault, Fault::WrongResult { message } if names_other_dtype(problem, message)) {
+            observation.suspect = Some("wrong_dtype");
+        }
+        self.add(observation);
     }
 
     /// Compares a result with the oracle's.

@@ -1,0 +1,95 @@
+//! How a subject behaved in a call, whatever the challenge: what it did besides answering, and why it gave no answer.
+
+use tribunal_contract::{Answer, Fault};
+
+use crate::{Observation, Outcome, Severity};
+
+/// What a call did besides answering. `inputs` are the names of the operation's inputs, `severity` what a failure
+/// weighs in the case at hand.
+pub fn of_answer(call: &str, inputs: &[&str], answer: &Answer, severity: Severity) -> Vec<Observation> {
+    let mut observations = Vec::new();
+    let mut hold = |check, failed: Option<(Outcome, Option<&'static str>, String)>| {
+        observations.push(match failed {
+            None => Observation::pass(check, None),
+            Some((outcome, suspect, message)) => {
+                Observation { check, outcome, severity, message, suspect, used: None }
+            }
+        });
+    };
+    let changed: Vec<&str> = answer.inputs_changed.iter().map(|&index| inputs[index]).collect();
+    let message = || format!("{call} changed its input {}", changed.join(" and "));
+    hold(
+        "inputs_unchanged",
+        (!changed.is_empty()).then(|| (Outcome::Fail, Some("input_modified"), message())),
+    );
+    let message = || format!("{call} wrote outside its outputs");
+    hold("stays_in_bounds", answer.wrote_outside.then(|| (Outcome::Fail, Some("writes_outside"), message())));
+    let message = || format!("{call} went on writing its outputs after it had said that it was done");
+    hold(
+        "done_when_done",
+        answer.changed_late.then(|| (Outcome::Integrity, Some("work_after_done"), message())),
+    );
+    observations
+}
+
+/// A valid call that gave no answer. Only words out of turn are proof of tampering; every other fault is what honest
+/// code can run into.
+pub fn of_fault(call: &str, fault: &Fault, severity: Severity) -> Observation {
+    let (outcome, suspect) = match fault {
+        Fault::Protocol { .. } => (Outcome::Integrity, Some("forged_done")),
+        Fault::Crashed { at_input: true, .. } => (Outcome::Fail, Some("input_modified")),
+        Fault::Refused { message } if message.contains("read-only") => {
+            (Outcome::Fail, Some("input_modified"))
+        }
+        Fault::Refused { .. } => (Outcome::Fail, Some("refuses_valid_input")),
+        Fault::Deadline { .. } => (Outcome::Fail, Some("endless_loop")),
+        Fault::Flood { .. } => (Outcome::Fail, Some("endless_output")),
+        Fault::Memory { .. } => (Outcome::Fail, Some("memory_bomb")),
+        Fault::Exited { .. } => (Outcome::Fail, Some("exits_early")),
+        Fault::Crashed { .. } | Fault::WrongResult { .. } | Fault::Build { .. } | Fault::Load { .. } => {
+            (Outcome::Fail, None)
+        }
+    };
+    Observation {
+        check: "answers",
+        outcome,
+        severity,
+        message: format!("{call}: {fault}"),
+        suspect,
+        used: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn good_conduct_is_three_passes_and_only_late_writing_is_cheating() {
+        let good = Answer {
+            outputs: vec![],
+            wall_s: 0.0,
+            cpu_s: 0.0,
+            inputs_changed: vec![],
+            wrote_outside: false,
+            changed_late: false,
+        };
+        let outcomes = |answer: &Answer| -> Vec<Outcome> {
+            of_answer("forward", &["x", "gamma"], answer, Severity::Major).iter().map(|o| o.outcome).collect()
+        };
+        use Outcome::{Fail, Integrity, Pass};
+        assert_eq!(outcomes(&good), [Pass, Pass, Pass]);
+        assert_eq!(outcomes(&Answer { inputs_changed: vec![1], ..good.clone() }), [Fail, Pass, Pass]);
+        assert_eq!(outcomes(&Answer { wrote_outside: true, ..good.clone() }), [Pass, Fail, Pass]);
+        assert_eq!(outcomes(&Answer { changed_late: true, ..good }), [Pass, Pass, Integrity]);
+    }
+
+    #[test]
+    fn only_words_out_of_turn_are_tampering() {
+        let rule = |fault: Fault| of_fault("forward", &fault, Severity::Major).outcome;
+        assert_eq!(rule(Fault::Protocol { message: String::new() }), Outcome::Integrity);
+        assert_eq!(rule(Fault::Exited { code: 0 }), Outcome::Fail);
+        assert_eq!(rule(Fault::Deadline { limit_s: 1.0 }), Outcome::Fail);
+        assert_eq!(rule(Fault::Crashed { signal: "SIGSEGV".to_owned(), at_input: false }), Outcome::Fail);
+    }
+}
