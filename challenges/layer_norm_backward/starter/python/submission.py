@@ -1,0 +1,42 @@
+"""Layer norm, backward.
+
+Layer normalisation over the last axis: a forward pass that returns a cache, and a hand-derived
+backward pass that needs nothing else.
+
+Arrays are numpy arrays, row-major. Do not write to an argument. Raise an exception to refuse an input.
+"""
+
+import numpy as np
+
+
+def forward(x, gamma, beta, eps):
+    """y = gamma * (x - mean) * rstd + beta, with rstd = 1 / sqrt(var + eps); mean and the biased
+    variance (divided by D) are taken over the last axis.
+
+    x: array (B, T, D) or (rows, D); input
+    gamma: array (D,); scale, of x's dtype
+    beta: array (D,); shift, of x's dtype
+    eps: float; added to the variance, inside the root
+
+    Returns (y, cache):
+    y: array (B, T, D) or (rows, D); shape and dtype of x
+    cache: any object; what backward needs, and no more
+    """
+    raise NotImplementedError
+
+
+def backward(dy, cache):
+    """With xhat = (x - mean) * rstd and g = dy * gamma: dx = rstd * (g - mean(g) - xhat * mean(g *
+    xhat)), means over the last axis; dgamma = sum of dy * xhat and dbeta = sum of dy, sums over all
+    rows. Other forward calls may have been made since the one that made the cache, and one cache
+    may be used more than once.
+
+    dy: array (B, T, D) or (rows, D); gradient with respect to y
+    cache: any object; from forward
+
+    Returns (dx, dgamma, dbeta):
+    dx: array (B, T, D) or (rows, D); shape and dtype of x
+    dgamma: array (D,); shape and dtype of gamma
+    dbeta: array (D,); shape and dtype of beta
+    """
+    raise NotImplementedError

@@ -1,0 +1,212 @@
+//! What scripts rely on: commands, exit codes, what is printed where.
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::Value;
+use support::{Tribunal, house};
+use tribunal_contract::{Language, challenges, emit};
+
+fn specimen(name: &str) -> String {
+    house().join("specimens/layer_norm_backward").join(name).display().to_string()
+}
+
+fn exploit(name: &str) -> String {
+    house().join("exploits").join(name).display().to_string()
+}
+
+fn verdicts(stdout: &str) -> Vec<Value> {
+    stdout.lines().map(|line| serde_json::from_str(line).expect("a verdict a line")).collect()
+}
+
+/// Quick, and without what is tried elsewhere.
+const QUICK: [&str; 5] = ["judge", "--effort", "quick", "--no-controls", "--no-measurements"];
+
+fn judge(tribunal: &Tribunal, more: &[&str]) -> support::Output {
+    tribunal.run(QUICK.iter().chain(more))
+}
+
+#[test]
+fn exit_codes_tell_the_verdict() {
+    let tribunal = Tribunal::new();
+    let code = |paths: &[String]| {
+        let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+        judge(&tribunal, &paths).code
+    };
+    assert_eq!(code(&[specimen("plain-numpy")]), 0);
+    assert_eq!(code(&[specimen("gamma-outside-means")]), 1);
+    assert_eq!(code(&[exploit("forged-done")]), 4);
+    assert_eq!(code(&[specimen("plain-numpy"), specimen("gamma-outside-means"), exploit("forged-done")]), 4);
+    assert_eq!(code(&[house().join("docs").display().to_string()]), 2);
+    assert_eq!(tribunal.run(["judge"]).code, 2);
+    let output = tribunal.run(QUICK.iter().chain(&["--python", "/nowhere/python3", &specimen("plain-numpy")]));
+    assert_eq!(output.code, 3, "{}{}", output.stdout, output.stderr);
+}
+
+#[test]
+fn controls_pass_on_this_machine() {
+    let tribunal = Tribunal::new();
+    let output =
+        tribunal.run(["judge", "--effort", "quick", "--no-measurements", "--json", &specimen("two-pass-c")]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+}
+
+#[test]
+fn stdout_is_data_and_nothing_else() {
+    let tribunal = Tribunal::new();
+    let output = judge(&tribunal, &["--json", &specimen("plain-numpy"), &specimen("gamma-omitted")]);
+    assert_eq!(verdicts(&output.stdout).len(), 2);
+    assert_eq!(output.stderr, "", "no progress where nobody watches");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_findings_and_another_seed_the_same_names() {
+    let tribunal = Tribunal::new();
+    let (good, bad) = (specimen("two-pass-c"), specimen("gamma-omitted"));
+    let judge = |seed: &str| verdicts(&judge(&tribunal, &["--json", "--seed", seed, &good, &bad]).stdout);
+    let (first, again, random) = (judge("7"), judge("7"), judge("random"));
+    for ((first, again), random) in first.iter().zip(&again).zip(&random) {
+        assert_eq!(first["findings"], again["findings"]);
+        assert_eq!(first["score"], again["score"]);
+        assert_eq!(first["id"], again["id"]);
+        assert_eq!(first["outcome"], random["outcome"]);
+        assert_eq!(failures(first), failures(random));
+    }
+}
+
+/// Check and suspect of every failure.
+fn failures(verdict: &Value) -> BTreeSet<(String, String)> {
+    let findings = verdict["findings"].as_array().expect("a list");
+    findings
+        .iter()
+        .filter(|finding| finding["outcome"] == "fail")
+        .map(|finding| (finding["id"].to_string(), finding["suspect"].to_string()))
+        .collect()
+}
+
+#[test]
+fn every_replay_command_works_as_printed() {
+    let tribunal = Tribunal::new();
+    for name in ["gamma-outside-means", "dgamma-last-row-only-c", "one-pass-variance-rust"] {
+        let verdict = verdicts(&judge(&tribunal, &["--json", &specimen(name)]).stdout).remove(0);
+        let findings = verdict["findings"].as_array().expect("a list");
+        let failed: Vec<&Value> = findings.iter().filter(|f| f["outcome"] == "fail" && f["dimension"] != "code").collect();
+        assert!(!failed.is_empty());
+        // One of each kind; the rest differ only in the case.
+        let mut kinds = BTreeSet::new();
+        for finding in failed.into_iter().filter(|f| kinds.insert((f["check"].to_string(), f["suspect"].to_string()))) {
+            let command = finding["replay"].as_str().expect("a command");
+            let arguments: Vec<&str> = command.split(' ').skip(1).collect();
+            let output = tribunal.run(&arguments);
+            assert_eq!(output.code, 1, "{name}: {command}\n{}{}", output.stdout, output.stderr);
+            assert!(output.stdout.contains(" fails"), "{name}: {command}\n{}", output.stdout);
+            let folder = output.stdout.lines().find_map(|line| line.strip_prefix("written to ")).expect("a folder");
+            let files: Vec<PathBuf> = fs::read_dir(tribunal.folder().join(folder))
+                .expect("the folder")
+                .flatten()
+                .map(|entry| entry.path())
+                .collect();
+            let count = |extension: &str| {
+                files.iter().filter(|path| path.extension().is_some_and(|e| e == extension)).count()
+            };
+            assert!(count("npy") >= 2 && count("md") == 1, "{files:?}");
+        }
+    }
+}
+
+#[test]
+fn a_pass_can_be_replayed_too() {
+    let tribunal = Tribunal::new();
+    let verdict = verdicts(&judge(&tribunal, &["--json", &specimen("two-pass-c")]).stdout).remove(0);
+    let finding = &verdict["findings"].as_array().expect("a list")[5];
+    let command = finding["replay"].as_str().expect("a command");
+    let output = tribunal.run(command.split(' ').skip(1));
+    assert_eq!(output.code, 0, "{}{}", output.stdout, output.stderr);
+    let gone = tribunal.run(["replay", "ffffffffffff/basic/x:dx"]);
+    assert_eq!(gone.code, 2, "{}", gone.stderr);
+    assert_eq!(tribunal.run(["replay", "nonsense"]).code, 2);
+}
+
+#[test]
+fn a_new_contestant_can_be_judged_as_it_is_laid_out() {
+    for language in ["python", "c", "rust"] {
+        let tribunal = Tribunal::new();
+        let output =
+            tribunal.run(["new", "alice", "--challenge", "layer_norm_backward", "--language", language]);
+        assert_eq!((output.code, output.stdout.as_str()), (0, "alice\n"), "{}", output.stderr);
+        for file in ["PROMPT.md", "CONTRACT.md", "tribunal.toml"] {
+            assert!(tribunal.folder().join("alice").join(file).is_file(), "{file}");
+        }
+        let output = judge(&tribunal, &["--json", "alice"]);
+        assert_eq!(output.code, 1, "a starter refuses everything: {}", output.stderr);
+        let verdict = verdicts(&output.stdout).remove(0);
+        assert!(failures(&verdict).iter().any(|(_, suspect)| suspect.contains("refuses_valid_input")), "{language}");
+        let again = tribunal.run(["new", "alice", "--challenge", "layer_norm_backward"]);
+        assert_eq!(again.code, 2, "nothing is overwritten");
+    }
+}
+
+#[test]
+fn a_broken_manifest_is_told_with_its_place() {
+    let tribunal = Tribunal::new();
+    fs::create_dir(tribunal.folder().join("bob")).expect("a folder");
+    fs::write(tribunal.folder().join("bob/tribunal.toml"), "name = \"bob\"\nchalenge = \"x\"\n").expect("a file");
+    let output = judge(&tribunal, &["bob"]);
+    assert_eq!(output.code, 1);
+    assert!(output.stderr.contains("tribunal.toml:2:1: unknown field `chalenge`"), "{}", output.stderr);
+}
+
+#[test]
+fn boards_and_stored_verdicts_come_in_every_format() {
+    let tribunal = Tribunal::new();
+    assert_eq!(tribunal.run(["board"]).stdout, "nothing judged yet: tribunal judge PATH\n");
+    let output = judge(&tribunal, &["--json", &specimen("two-pass-c"), &specimen("dgamma-last-row-only-c")]);
+    let id = verdicts(&output.stdout)[0]["id"].as_str().expect("an id").to_owned();
+    for format in ["terminal", "md", "json"] {
+        let board = tribunal.run(["board", "--format", format]);
+        assert!(board.code == 0 && board.stdout.contains("two-pass-c"), "{format}: {}", board.stdout);
+        let shown = tribunal.run(["show", &id[..8], "--format", format]);
+        assert!(shown.code == 0 && shown.stdout.contains(&id), "{format}: {}", shown.stdout);
+    }
+    assert_eq!(tribunal.run(["show", "ffff"]).code, 2);
+}
+
+#[test]
+fn a_challenge_is_printed_with_prompt_contract_and_rubric() {
+    let tribunal = Tribunal::new();
+    assert!(tribunal.run(["challenges"]).stdout.contains("layer_norm_backward"));
+    let page = tribunal.run(["challenges", "layer_norm_backward"]).stdout;
+    for part in ["## Rubric", "tribunal_backward_args", "`forward(x, gamma, beta, eps) -> (y, cache)`", "cache_bytes"] {
+        assert!(page.contains(part), "{part}");
+    }
+    assert_eq!(tribunal.run(["challenges", "chess"]).code, 2);
+}
+
+#[test]
+fn contracts_in_the_corpus_are_the_generated_ones() {
+    let challenge = &challenges::LAYER_NORM_BACKWARD;
+    let header = emit::c_header(challenge);
+    let rust = emit::rust_contract(challenge);
+    let mut seen = 0;
+    for corpus in ["specimens/layer_norm_backward", "exploits"] {
+        for folder in fs::read_dir(house().join(corpus)).expect("the corpus").flatten() {
+            for (file, generated) in [("tribunal.h", &header), ("src/contract.rs", &rust)] {
+                if let Ok(text) = fs::read_to_string(folder.path().join(file)) {
+                    assert_eq!(&text, generated, "{}/{file}", folder.path().display());
+                    seen += 1;
+                }
+            }
+        }
+    }
+    assert!(seen >= 10, "{seen} contracts found");
+    for (language, folder) in [(Language::Python, "python"), (Language::C, "c"), (Language::Rust, "rust")] {
+        for (path, text) in emit::starter(challenge, language, "your-name").expect("a starter") {
+            let path = house().join("challenges/layer_norm_backward/starter").join(folder).join(path);
+            let committed = fs::read_to_string(&path).unwrap_or_default();
+            assert_eq!(committed, text, "{}: lay it out again with `tribunal new`", path.display());
+        }
+    }
+}

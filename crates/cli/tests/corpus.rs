@@ -1,0 +1,145 @@
+//! The judge on trial: every specimen and every exploit must get the verdict that is written beside it.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde_json::Value;
+use support::{Tribunal, house};
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Expected {
+    kind: Kind,
+    why: String,
+    outcome: String,
+    suspect: Option<String>,
+    dimension: Option<String>,
+    stopped_by: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Kind {
+    Honest,
+    HonestOdd,
+    Defective,
+    Hostile,
+}
+
+struct Judged {
+    name: String,
+    expected: Expected,
+    verdict: Value,
+}
+
+impl Judged {
+    /// Failures that cost something, as (dimension, suspect).
+    fn failures(&self) -> Vec<(&str, Option<&str>)> {
+        let findings = self.verdict["findings"].as_array().expect("a list of findings");
+        findings
+            .iter()
+            .filter(|finding| finding["outcome"] == "fail" || finding["outcome"] == "integrity")
+            .map(|finding| (finding["dimension"].as_str().expect("a dimension"), finding["suspect"].as_str()))
+            .collect()
+    }
+
+    /// The suspect named most often in the dimension.
+    fn main_suspect(&self, dimension: &str) -> Option<&str> {
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for (_, suspect) in self.failures().into_iter().filter(|(d, _)| *d == dimension) {
+            if let Some(suspect) = suspect {
+                *counts.entry(suspect).or_default() += 1;
+            }
+        }
+        counts.into_iter().max_by_key(|(_, count)| *count).map(|(suspect, _)| suspect)
+    }
+
+    /// What is wrong with the verdict.
+    fn complaint(&self) -> Option<String> {
+        let outcome = self.verdict["outcome"].as_str().unwrap_or("");
+        if outcome != self.expected.outcome {
+            return Some(format!("{outcome}, should be {}: {}", self.expected.outcome, self.first_message()));
+        }
+        if matches!(self.expected.kind, Kind::Honest | Kind::HonestOdd) {
+            let accused: Vec<_> = self.failures().into_iter().filter(|(d, _)| *d != "code").collect();
+            return (!accused.is_empty()).then(|| format!("accused: {accused:?}: {}", self.first_message()));
+        }
+        let dimension = self.expected.dimension.as_deref()?;
+        let suspect = self.expected.suspect.as_deref().unwrap_or("");
+        let found = self.main_suspect(dimension);
+        // A hostile one is named by what it did to itself in the end, which need not be what it tried.
+        let named = match self.expected.kind {
+            Kind::Hostile => self.failures().iter().any(|(d, _)| *d == dimension),
+            _ => found == Some(suspect),
+        };
+        (!named).then(|| format!("named {found:?} in {dimension}, should be {suspect}: {}", self.first_message()))
+    }
+
+    fn first_message(&self) -> String {
+        let findings = self.verdict["findings"].as_array().expect("a list of findings");
+        findings
+            .iter()
+            .find(|finding| finding["outcome"] != "pass" && finding["severity"] != "note")
+            .map_or_else(String::new, |finding| finding["message"].to_string())
+    }
+}
+
+fn judge(folder: &Path) -> Vec<Judged> {
+    let tribunal = Tribunal::new();
+    let output = tribunal
+        .run(["judge", "--json", "--jobs", "2", "--no-controls"].map(PathBuf::from).iter().chain([&folder.to_owned()]));
+    let lines: Vec<Value> =
+        output.stdout.lines().map(|line| serde_json::from_str(line).expect("a verdict a line")).collect();
+    let mut judged: BTreeMap<String, Judged> = BTreeMap::new();
+    for verdict in lines {
+        let folder = PathBuf::from(verdict["submission"]["folder"].as_str().expect("a folder"));
+        let text = std::fs::read_to_string(folder.join("expected.toml")).expect("expected.toml beside it");
+        let expected: Expected = toml::from_str(&text).unwrap_or_else(|error| panic!("{folder:?}: {error}"));
+        let name = folder.file_name().expect("a name").to_string_lossy().into_owned();
+        assert_eq!(verdict["submission"]["name"], name.as_str(), "the manifest's name is the folder's");
+        assert!(!expected.why.is_empty());
+        assert_eq!(expected.kind == Kind::Hostile, expected.stopped_by.is_some(), "{name}");
+        judged.insert(name.clone(), Judged { name, expected, verdict });
+    }
+    let folders = std::fs::read_dir(folder).expect("the corpus").flatten().filter(|e| e.path().is_dir()).count();
+    assert_eq!(judged.len(), folders, "every folder got a verdict; said: {}", output.stderr);
+    judged.into_values().collect()
+}
+
+fn require(judged: &[Judged], least: &[(Kind, usize)]) {
+    let complaints: Vec<String> = judged
+        .iter()
+        .filter_map(|judged| Some(format!("{}: {}", judged.name, judged.complaint()?)))
+        .collect();
+    assert!(complaints.is_empty(), "{} wrong verdicts:\n{}", complaints.len(), complaints.join("\n"));
+    for &(kind, least) in least {
+        let count = judged.iter().filter(|judged| judged.expected.kind == kind).count();
+        assert!(count >= least, "{count} of kind {kind:?}, at least {least} are wanted");
+    }
+}
+
+#[test]
+fn every_specimen_gets_its_verdict() {
+    let judged = judge(&house().join("specimens/layer_norm_backward"));
+    require(&judged, &[(Kind::Honest, 3), (Kind::HonestOdd, 6), (Kind::Defective, 14)]);
+    let schema: Value = serde_json::from_str(&Tribunal::new().run(["schema", "verdict"]).stdout).expect("a schema");
+    let validator = jsonschema::validator_for(&schema).expect("a valid schema");
+    for judged in &judged {
+        assert!(validator.is_valid(&judged.verdict), "{}: the verdict does not keep to the schema", judged.name);
+    }
+}
+
+#[test]
+fn every_exploit_is_contained() {
+    let judged = judge(&house().join("exploits"));
+    require(&judged, &[(Kind::Hostile, 12)]);
+    for judged in &judged {
+        assert_eq!(judged.verdict["machine"]["gpu"], Value::Null);
+        let score = judged.verdict["score"].as_f64().unwrap_or(0.0);
+        let cap = if judged.expected.outcome == "accepted" { 100.0 } else { 90.0 };
+        assert!(score <= cap, "{} scored {score}", judged.name);
+    }
+}
