@@ -92,9 +92,9 @@ pub struct JudgeOptions {
     /// How much is tried
     #[arg(long, value_enum, default_value_t = EffortChoice::Standard)]
     pub effort: EffortChoice,
-    /// Submissions tried at once; timing is always one at a time
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub jobs: usize,
+    /// Submissions tried at once; timing is always one at a time [default: as many as there are processors]
+    #[arg(long, value_name = "N")]
+    pub jobs: Option<usize>,
     /// One verdict a line on stdout, as JSON
     #[arg(long)]
     pub json: bool,

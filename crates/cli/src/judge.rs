@@ -109,7 +109,8 @@ fn judge_all(
     let queue: Vec<Mutex<&mut Hearing<'_>>> = hearings.iter_mut().flatten().map(Mutex::new).collect();
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
-        for _ in 0..options.jobs.clamp(1, total.max(1)) {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        for _ in 0..options.jobs.unwrap_or(processors).clamp(1, total.max(1)) {
             scope.spawn(|| {
                 while let Some(hearing) = queue.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let mut hearing = hearing.lock().expect("each hearing is taken once");

@@ -42,7 +42,8 @@ fn exit_codes_tell_the_verdict() {
     assert_eq!(code(&[specimen("plain-numpy"), specimen("gamma-outside-means"), exploit("forged-done")]), 4);
     assert_eq!(code(&[house().join("docs").display().to_string()]), 2);
     assert_eq!(tribunal.run(["judge"]).code, 2);
-    let output = tribunal.run(QUICK.iter().chain(&["--python", "/nowhere/python3", &specimen("plain-numpy")]));
+    let output =
+        tribunal.run(QUICK.iter().chain(&["--python", "/nowhere/python3", &specimen("plain-numpy")]));
     assert_eq!(output.code, 3, "{}{}", output.stdout, output.stderr);
 }
 
@@ -93,17 +94,21 @@ fn every_replay_command_works_as_printed() {
     for name in ["gamma-outside-means", "dgamma-last-row-only-c", "one-pass-variance-rust"] {
         let verdict = verdicts(&judge(&tribunal, &["--json", &specimen(name)]).stdout).remove(0);
         let findings = verdict["findings"].as_array().expect("a list");
-        let failed: Vec<&Value> = findings.iter().filter(|f| f["outcome"] == "fail" && f["dimension"] != "code").collect();
+        let failed: Vec<&Value> =
+            findings.iter().filter(|f| f["outcome"] == "fail" && f["dimension"] != "code").collect();
         assert!(!failed.is_empty());
         // One of each kind; the rest differ only in the case.
         let mut kinds = BTreeSet::new();
-        for finding in failed.into_iter().filter(|f| kinds.insert((f["check"].to_string(), f["suspect"].to_string()))) {
+        for finding in
+            failed.into_iter().filter(|f| kinds.insert((f["check"].to_string(), f["suspect"].to_string())))
+        {
             let command = finding["replay"].as_str().expect("a command");
             let arguments: Vec<&str> = command.split(' ').skip(1).collect();
             let output = tribunal.run(&arguments);
             assert_eq!(output.code, 1, "{name}: {command}\n{}{}", output.stdout, output.stderr);
             assert!(output.stdout.contains(" fails"), "{name}: {command}\n{}", output.stdout);
-            let folder = output.stdout.lines().find_map(|line| line.strip_prefix("written to ")).expect("a folder");
+            let folder =
+                output.stdout.lines().find_map(|line| line.strip_prefix("written to ")).expect("a folder");
             let files: Vec<PathBuf> = fs::read_dir(tribunal.folder().join(folder))
                 .expect("the folder")
                 .flatten()
@@ -143,7 +148,10 @@ fn a_new_contestant_can_be_judged_as_it_is_laid_out() {
         let output = judge(&tribunal, &["--json", "alice"]);
         assert_eq!(output.code, 1, "a starter refuses everything: {}", output.stderr);
         let verdict = verdicts(&output.stdout).remove(0);
-        assert!(failures(&verdict).iter().any(|(_, suspect)| suspect.contains("refuses_valid_input")), "{language}");
+        assert!(
+            failures(&verdict).iter().any(|(_, suspect)| suspect.contains("refuses_valid_input")),
+            "{language}"
+        );
         let again = tribunal.run(["new", "alice", "--challenge", "layer_norm_backward"]);
         assert_eq!(again.code, 2, "nothing is overwritten");
     }
@@ -153,7 +161,8 @@ fn a_new_contestant_can_be_judged_as_it_is_laid_out() {
 fn a_broken_manifest_is_told_with_its_place() {
     let tribunal = Tribunal::new();
     fs::create_dir(tribunal.folder().join("bob")).expect("a folder");
-    fs::write(tribunal.folder().join("bob/tribunal.toml"), "name = \"bob\"\nchalenge = \"x\"\n").expect("a file");
+    fs::write(tribunal.folder().join("bob/tribunal.toml"), "name = \"bob\"\nchalenge = \"x\"\n")
+        .expect("a file");
     let output = judge(&tribunal, &["bob"]);
     assert_eq!(output.code, 1);
     assert!(output.stderr.contains("tribunal.toml:2:1: unknown field `chalenge`"), "{}", output.stderr);
@@ -179,7 +188,9 @@ fn a_challenge_is_printed_with_prompt_contract_and_rubric() {
     let tribunal = Tribunal::new();
     assert!(tribunal.run(["challenges"]).stdout.contains("layer_norm_backward"));
     let page = tribunal.run(["challenges", "layer_norm_backward"]).stdout;
-    for part in ["## Rubric", "tribunal_backward_args", "`forward(x, gamma, beta, eps) -> (y, cache)`", "cache_bytes"] {
+    for part in
+        ["## Rubric", "tribunal_backward_args", "`forward(x, gamma, beta, eps) -> (y, cache)`", "cache_bytes"]
+    {
         assert!(page.contains(part), "{part}");
     }
     assert_eq!(tribunal.run(["challenges", "chess"]).code, 2);

@@ -75,7 +75,8 @@ impl Judged {
             Kind::Hostile => self.failures().iter().any(|(d, _)| *d == dimension),
             _ => found == Some(suspect),
         };
-        (!named).then(|| format!("named {found:?} in {dimension}, should be {suspect}: {}", self.first_message()))
+        (!named)
+            .then(|| format!("named {found:?} in {dimension}, should be {suspect}: {}", self.first_message()))
     }
 
     fn first_message(&self) -> String {
@@ -89,8 +90,12 @@ impl Judged {
 
 fn judge(folder: &Path) -> Vec<Judged> {
     let tribunal = Tribunal::new();
-    let output = tribunal
-        .run(["judge", "--json", "--jobs", "2", "--no-controls"].map(PathBuf::from).iter().chain([&folder.to_owned()]));
+    let output = tribunal.run(
+        ["judge", "--json", "--jobs", "2", "--no-controls"]
+            .map(PathBuf::from)
+            .iter()
+            .chain([&folder.to_owned()]),
+    );
     let lines: Vec<Value> =
         output.stdout.lines().map(|line| serde_json::from_str(line).expect("a verdict a line")).collect();
     let mut judged: BTreeMap<String, Judged> = BTreeMap::new();
@@ -104,7 +109,8 @@ fn judge(folder: &Path) -> Vec<Judged> {
         assert_eq!(expected.kind == Kind::Hostile, expected.stopped_by.is_some(), "{name}");
         judged.insert(name.clone(), Judged { name, expected, verdict });
     }
-    let folders = std::fs::read_dir(folder).expect("the corpus").flatten().filter(|e| e.path().is_dir()).count();
+    let folders =
+        std::fs::read_dir(folder).expect("the corpus").flatten().filter(|e| e.path().is_dir()).count();
     assert_eq!(judged.len(), folders, "every folder got a verdict; said: {}", output.stderr);
     judged.into_values().collect()
 }
@@ -125,10 +131,15 @@ fn require(judged: &[Judged], least: &[(Kind, usize)]) {
 fn every_specimen_gets_its_verdict() {
     let judged = judge(&house().join("specimens/layer_norm_backward"));
     require(&judged, &[(Kind::Honest, 3), (Kind::HonestOdd, 6), (Kind::Defective, 14)]);
-    let schema: Value = serde_json::from_str(&Tribunal::new().run(["schema", "verdict"]).stdout).expect("a schema");
+    let schema: Value =
+        serde_json::from_str(&Tribunal::new().run(["schema", "verdict"]).stdout).expect("a schema");
     let validator = jsonschema::validator_for(&schema).expect("a valid schema");
     for judged in &judged {
-        assert!(validator.is_valid(&judged.verdict), "{}: the verdict does not keep to the schema", judged.name);
+        assert!(
+            validator.is_valid(&judged.verdict),
+            "{}: the verdict does not keep to the schema",
+            judged.name
+        );
     }
 }
 

@@ -133,16 +133,23 @@ impl<'a> Hearing<'a> {
                 None
             }
         };
-        match self.summon(watch) {
-            Ok(mut dock) => {
+        match self.summon(watch).and_then(|dock| Ok((dock, self.summon_on_scales()?))) {
+            Ok((mut dock, mut scales)) => {
                 let reference = reference.as_mut().map(|dock| dock as &mut dyn Subject);
                 let findings = &self.examined.findings;
-                let mut measured =
-                    hear_measurements(self.challenge, &plan, findings, &mut dock, reference, watch);
+                let mut measured = hear_measurements(
+                    self.challenge,
+                    &plan,
+                    findings,
+                    &mut dock,
+                    &mut scales,
+                    reference,
+                    watch,
+                );
                 self.measured.findings.append(&mut measured.findings);
                 self.measured.measurements.append(&mut measured.measurements);
                 self.measured.omissions.append(&mut measured.omissions);
-                self.submission_s += dock.waited_s;
+                self.submission_s += dock.waited_s + scales.waited_s;
             }
             Err(trouble) => self.examined.findings.push(cannot_start(&trouble)),
         }
@@ -188,6 +195,12 @@ impl<'a> Hearing<'a> {
         self.submission_s += started.elapsed().as_secs_f64();
         self.applied = Some(dock.session.applied().clone());
         Ok(dock)
+    }
+
+    /// A second process of what was summoned already, for weighing.
+    fn summon_on_scales(&mut self) -> Result<Dock, Trouble> {
+        let artefact = self.artefact.as_ref().expect("summoned before");
+        Dock::start_on_scales(&self.order.cage, &self.submission, artefact, self.rubric.limits)
     }
 
     fn plan(&self) -> Plan {
@@ -283,12 +296,33 @@ impl Dock {
         artefact: &Artefact,
         limits: Limits,
     ) -> Result<Self, Trouble> {
+        Self::start_with(cage, submission, artefact, limits, SessionLimits::default())
+    }
+
+    /// Starts a submission in its cage so that its memory can be weighed to the page.
+    pub fn start_on_scales(
+        cage: &Cage,
+        submission: &Submission,
+        artefact: &Artefact,
+        limits: Limits,
+    ) -> Result<Self, Trouble> {
+        let exact = SessionLimits { exact_memory: true, ..SessionLimits::default() };
+        Self::start_with(cage, submission, artefact, limits, exact)
+    }
+
+    fn start_with(
+        cage: &Cage,
+        submission: &Submission,
+        artefact: &Artefact,
+        limits: Limits,
+        base: SessionLimits,
+    ) -> Result<Self, Trouble> {
         let limits = SessionLimits {
             call_s: limits.call_s,
             load_s: limits.load_s,
             memory_bytes: limits.memory_bytes,
             output_bytes: limits.output_bytes,
-            ..SessionLimits::default()
+            ..base
         };
         let session = Session::start(cage, submission, artefact, limits)?;
         Ok(Self { session, waited_s: 0.0 })

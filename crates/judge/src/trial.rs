@@ -53,13 +53,15 @@ pub struct Measured {
     pub omissions: Vec<String>,
 }
 
-/// Times and weighs a subject, beside a reference where there is one. Wrong answers on ordinary inputs earn no speed:
+/// Times and weighs a subject, beside a reference where there is one. `scales` is the same submission in a process whose memory
+/// can be weighed. Wrong answers on ordinary inputs earn no speed:
 /// then nothing is measured.
 pub fn hear_measurements(
     challenge: &dyn Challenge,
     plan: &Plan,
     examined: &[Finding],
     subject: &mut dyn Weighed,
+    scales: &mut dyn Weighed,
     reference: Option<&mut (dyn Subject + '_)>,
     watch: &dyn Watch,
 ) -> Measured {
@@ -75,7 +77,7 @@ pub fn hear_measurements(
     let workloads = challenge.workloads(plan);
     let mut rng = plan.seed.rng("measurements");
     watch.phase("measurements", None);
-    if let Err(trouble) = memory(&workloads, subject, &mut rng, watch, &mut measured) {
+    if let Err(trouble) = memory(&workloads, scales, &mut rng, watch, &mut measured) {
         measured.trouble("memory", Dimension::Memory, &trouble);
     }
     if let Err(trouble) = time(&workloads, plan, subject, reference, &mut rng, watch, &mut measured) {

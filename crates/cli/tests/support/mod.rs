@@ -1,4 +1,5 @@
 //! The program as its users run it.
+#![allow(dead_code, reason = "each test file uses its part")]
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -24,7 +25,6 @@ impl Tribunal {
     }
 
     /// The working folder.
-    #[allow(dead_code, reason = "not every test file needs it")]
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }

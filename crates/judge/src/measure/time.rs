@@ -24,7 +24,7 @@ impl From<Effort> for Extent {
     fn from(effort: Effort) -> Self {
         let (restarts, blocks, budget_ms) = match effort {
             Effort::Quick => (2, 2, 400),
-            Effort::Standard => (5, 2, 1200),
+            Effort::Standard => (5, 2, 800),
             Effort::Full => (8, 8, 10_000),
         };
         Self { restarts, blocks, budget: Duration::from_millis(budget_ms) }

@@ -52,6 +52,9 @@ pub struct SessionLimits {
     pub threads: usize,
     /// The processors it runs on; all of the judge's if not given.
     pub cores: Option<Vec<usize>>,
+    /// Whether the C library's allocator gives back at once what is freed. Memory can then be weighed to the page, and
+    /// large allocations are slow.
+    pub exact_memory: bool,
 }
 
 impl Default for SessionLimits {
@@ -64,6 +67,7 @@ impl Default for SessionLimits {
             output_bytes: 1 << 20,
             threads: 1,
             cores: None,
+            exact_memory: false,
         }
     }
 }

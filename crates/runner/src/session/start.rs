@@ -54,7 +54,7 @@ impl Plan {
         };
         let operations =
             submission.challenge.operations.iter().map(|operation| operation.name.into()).collect();
-        Self { program, args, env: environment(limits.threads), reads, folder, entry, operations }
+        Self { program, args, env: environment(limits), reads, folder, entry, operations }
     }
 
     fn policy(&self, limits: &SessionLimits) -> Policy {
@@ -74,8 +74,8 @@ impl Plan {
 }
 
 /// The whole environment of a host.
-fn environment(threads: usize) -> Vec<(OsString, OsString)> {
-    let threads = threads.to_string();
+fn environment(limits: &SessionLimits) -> Vec<(OsString, OsString)> {
+    let threads = limits.threads.to_string();
     let mut env: Vec<(OsString, OsString)> = [
         "OPENBLAS_NUM_THREADS",
         "OMP_NUM_THREADS",
@@ -97,6 +97,11 @@ fn environment(threads: usize) -> Vec<(OsString, OsString)> {
         ]
         .map(|(name, value)| (name.into(), value.into())),
     );
+    if limits.exact_memory {
+        // Every allocation beyond 64 KiB is a mapping of its own, gone when it is freed.
+        env.push(("MALLOC_MMAP_THRESHOLD_".into(), "65536".into()));
+        env.push(("MALLOC_TRIM_THRESHOLD_".into(), "65536".into()));
+    }
     env
 }
 

@@ -112,9 +112,9 @@ pub struct ForwardArgs {
     pub message: *mut c_char,
 }
 
-/// With xhat = (x - mean) * rstd and g = dy * gamma: dx = rstd * (g - mean(g) - xhat * mean(g * xhat)), means
-/// over the last axis; dgamma = sum of dy * xhat and dbeta = sum of dy, sums over all rows. Other forward
-/// calls may have been made since the one that made the cache, and one cache may be used more than once.
+/// The gradients of sum(dy * y) with respect to x, gamma and beta, where y is what the forward call that made
+/// the cache returned. Other forward calls may have been made since, and one cache may be used more than
+/// once.
 #[repr(C)]
 pub struct BackwardArgs {
     /// (B, T, D) or (rows, D): gradient with respect to y.

@@ -48,6 +48,8 @@ pub(super) enum Gradient {
         mean: bool,
         projection: bool,
     },
+    /// The factor before the bracket is that row's rstd; xhat is right.
+    RstdOfRow(usize),
     /// g is projected on the unit vector along xhat, which is shorter than sqrt(D) by what eps takes.
     UnitProjection,
 }
@@ -138,7 +140,7 @@ pub(super) fn of_statistics(problem: &Problem) -> Vec<Behaviour> {
         Behaviour::statistics("eps_outside_root", EpsOutside, "eps were added outside the root"),
         Behaviour::statistics("eps_dropped", Scaled { var: 1.0, eps: 0.0 }, "there were no eps"),
     ];
-    for eps in [1e-5, 1e-8, 1e-6, 1e-12, 1e-3] {
+    for eps in [1e-5, 1e-8, 1e-6, 1e-3] {
         if eps != problem.eps {
             let says = format!("eps were {eps:e}, whatever is given ({:e} here)", problem.eps);
             list.push(Behaviour::statistics("eps_ignored", Scaled { var: 1.0, eps }, says));
@@ -207,6 +209,10 @@ pub(super) fn of_gradient(problem: &Problem) -> Vec<Behaviour> {
         list.push(mixed(true, false, "mean(g)"));
         list.push(mixed(false, true, "mean(g · xhat)"));
         list.push(mixed(true, true, "mean(g) and mean(g · xhat)"));
+        for row in [0, problem.rows() - 1] {
+            let says = format!("the rstd of row {row} stood before the bracket in all rows");
+            list.push(Behaviour::gradient("rstd_shared_by_rows", RstdOfRow(row), says));
+        }
     }
     list
 }
@@ -280,6 +286,10 @@ pub(super) fn answer(problem: &Problem, behaviour: &Behaviour) -> Answers {
         let xhat: Vec<f64> = x.iter().map(|x| (x - mean) * rstd).collect();
         answers.y.extend((0..cols).map(|j| wide.gamma[j] * xhat[j] + wide.beta[j]));
         let (a, c) = means[r];
+        let rstd = match behaviour.gradient {
+            Gradient::RstdOfRow(other) => answers.rstd[other],
+            _ => rstd,
+        };
         answers.dx.extend((0..cols).map(|j| {
             let gamma = wide.gamma[j];
             match behaviour.gradient {
