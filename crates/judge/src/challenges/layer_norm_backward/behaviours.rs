@@ -13,6 +13,8 @@ pub(super) enum Statistics {
         var: f64,
         eps: f64,
     },
+    /// 1 / sqrt(var), and 1 where that divides by nothing.
+    GuardedDeviation,
     /// 1 / (sqrt(var) + eps).
     EpsOutside,
     /// The reciprocal deviation of that row serves all.
@@ -139,6 +141,11 @@ pub(super) fn of_statistics(problem: &Problem) -> Vec<Behaviour> {
         ),
         Behaviour::statistics("eps_outside_root", EpsOutside, "eps were added outside the root"),
         Behaviour::statistics("eps_dropped", Scaled { var: 1.0, eps: 0.0 }, "there were no eps"),
+        Behaviour::statistics(
+            "eps_dropped",
+            GuardedDeviation,
+            "there were no eps, and constant rows were spared",
+        ),
     ];
     for eps in [1e-5, 1e-8, 1e-6, 1e-3] {
         if eps != problem.eps {
@@ -338,6 +345,13 @@ fn row_statistics(x: &[f64], eps: f64, statistics: Statistics) -> (f64, f64) {
     let var = squares / divisor as f64;
     let rstd = match statistics {
         Statistics::EpsOutside => 1.0 / (var.sqrt() + eps),
+        Statistics::GuardedDeviation => {
+            if var > 0.0 {
+                1.0 / var.sqrt()
+            } else {
+                1.0
+            }
+        }
         // One column: 0 · inf, as 0 / 0 would be.
         Statistics::Scaled { var: factor, eps } => 1.0 / (var * factor + eps).sqrt(),
         _ => 1.0 / (var + eps).sqrt(),

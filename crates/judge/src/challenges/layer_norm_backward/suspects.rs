@@ -141,10 +141,12 @@ fn equal_behaviours(wrong: Wrong<'_>, actual: &[f64]) -> (Vec<Lead>, bool) {
     behaviours.retain(|behaviour| !(wrong.output == Output::Dbeta && behaviour.suspect == "dgamma_uses_x"));
     let mut leads: Vec<(f64, Lead)> = Vec::new();
     let mut has_numbers = false;
+    let mut has_classes = false;
     for behaviour in behaviours {
         let Some(match_) = equality(wrong, actual, &behaviour) else { continue };
-        let Match { used, apart, elements, .. } = match_;
+        let Match { used, apart, elements, classes_differ } = match_;
         has_numbers |= apart > TELLING;
+        has_classes |= classes_differ && wrong.output.has_rows();
         let says = format!(
             "it behaves as if {}: equal to that to {} in all {elements} elements, {} from the right answer",
             behaviour.says,
@@ -157,6 +159,9 @@ fn equal_behaviours(wrong: Wrong<'_>, actual: &[f64]) -> (Vec<Lead>, bool) {
             Some(_) => {}
             None => leads.push((used, lead)),
         }
+    }
+    if !has_numbers && !has_classes {
+        leads.clear();
     }
     (leads.into_iter().map(|(_, lead)| lead).collect(), has_numbers)
 }
@@ -171,8 +176,13 @@ struct Match {
     elements: usize,
 }
 
-/// How far a behaviour must be from the right answer for an equality to mean anything.
+/// How far a behaviour must be from the right answer for an equality to mean anything. One that is half as far is not
+/// named on its own, but another is not named against it either.
 const TELLING: f64 = 4.0;
+
+/// How far an answer may be from a behaviour's that it is called equal to: as far as honest variants come from the
+/// right answer.
+const EQUAL: f64 = 0.5;
 
 fn equality(wrong: Wrong<'_>, actual: &[f64], behaviour: &Behaviour) -> Option<Match> {
     let Wrong { problem, right, output, .. } = wrong;
@@ -210,12 +220,12 @@ fn equality(wrong: Wrong<'_>, actual: &[f64], behaviour: &Behaviour) -> Option<M
             _ => result.classes_differ = true,
         }
         result.elements += 1;
-        if result.used > 1.0 {
+        if result.used > EQUAL {
             return None;
         }
     }
-    let telling = result.apart > TELLING || result.classes_differ && output.has_rows();
-    telling.then_some(result)
+    let distinct = result.apart > TELLING / 2.0 || result.classes_differ && output.has_rows();
+    distinct.then_some(result)
 }
 
 /// An error of the size that a narrower type makes, wherever one looks.

@@ -175,8 +175,8 @@ pub fn mutants() -> Vec<Mutant> {
         ("refuses (rows, D)", RefusesTwoAxes, Some("refuses_valid_input")),
         ("NaN at constant rows", NanAtConstantRows, Some("nan_at_constant_rows")),
         ("takes any lengths", InvalidAccepted, Some("invalid_input_accepted")),
-        ("writes after it is done", WritesLate, None),
-        ("writes outside its outputs", WritesOutside, None),
+        ("writes after it is done", WritesLate, Some("work_after_done")),
+        ("writes outside its outputs", WritesOutside, Some("writes_outside")),
     ]
     .into_iter()
     .map(|(name, defect, suspect)| {
