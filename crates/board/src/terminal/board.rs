@@ -46,15 +46,16 @@ fn table(standings: &Standings<'_>, width: usize) -> String {
     let mut table = Table::new();
     table.load_style(RULED).set_content_arrangement(ContentArrangement::Dynamic);
     table.set_width(u16::try_from(width).unwrap_or(u16::MAX));
+    let weights = assessed(standings);
     let mut header: Vec<String> = FIXED.map(str::to_owned).to_vec();
-    header.extend(standings.weights.iter().map(|&(dimension, _)| short(dimension).to_owned()));
+    header.extend(weights.iter().map(|&(dimension, _)| short(dimension).to_owned()));
     header.push("main suspect".to_owned());
     table.set_header(header);
     for place in &standings.places {
-        table.add_row(row(place, &standings.weights));
+        table.add_row(row(place, &weights));
     }
     // Name and suspect share what is left over; all else is short and must not be broken.
-    let last = standings.weights.len() + FIXED.len();
+    let last = weights.len() + FIXED.len();
     for (index, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, 1));
         if index != 1 && index != last {
@@ -63,6 +64,17 @@ fn table(standings: &Standings<'_>, width: usize) -> String {
     }
     let lines: Vec<_> = table.lines().map(|line| line.trim_end().to_owned()).collect();
     lines.join("\n")
+}
+
+/// The dimensions that somebody has a score in; a column of dashes tells nothing and takes the names' room.
+fn assessed(standings: &Standings<'_>) -> Vec<(Dimension, f64)> {
+    let scored = |dimension| {
+        standings
+            .places
+            .iter()
+            .any(|place| place.verdict.dimensions.get(&dimension).is_some_and(|part| part.score.is_some()))
+    };
+    standings.weights.iter().copied().filter(|&(dimension, _)| scored(dimension)).collect()
 }
 
 fn row(place: &Place<'_>, weights: &[(Dimension, f64)]) -> Vec<Cell> {
