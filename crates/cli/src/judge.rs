@@ -225,13 +225,22 @@ fn print(verdicts: &[Verdict], options: &JudgeOptions) -> Result<(), Failure> {
         writeln!(out, "{}", terminal::verdict(verdict, &style))?;
     }
     if verdicts.len() > 1 {
-        writeln!(out, "{}", terminal::board(verdicts, &style))?;
+        writeln!(out, "{}", terminal::board(verdicts, &table_style()))?;
     }
     Ok(())
 }
 
 /// How to lay out text here. Colour is written always: `anstream` strips it where it is not wanted.
 pub fn style() -> Style {
-    let width = terminal_size::terminal_size().map_or(100, |(width, _)| usize::from(width.0));
-    Style { color: true, width: width.clamp(60, 140) }
+    Style { color: true, width: width().clamp(60, 100) }
+}
+
+/// How to lay out a table here: wide, so that names stay whole.
+pub fn table_style() -> Style {
+    Style { color: true, width: width().clamp(60, 140) }
+}
+
+/// The terminal's width; where there is none, what most pagers and pages can hold.
+fn width() -> usize {
+    terminal_size::terminal_size().map_or(130, |(width, _)| usize::from(width.0))
 }

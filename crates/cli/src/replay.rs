@@ -77,7 +77,7 @@ pub fn run(options: &ReplayOptions, common: &Common) -> Result<Exit, Failure> {
     }
     writeln!(out, "written to {}", into.display())?;
     if let Some(command) = &written.command {
-        writeln!(out, "without Tribunal: {command}")?;
+        writeln!(out, "without Tribunal: cd {} && {command}", into.display())?;
     }
     Ok(if finding.outcome == Outcome::Pass { Exit::Accepted } else { Exit::Rejected })
 }

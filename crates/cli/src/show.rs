@@ -7,7 +7,7 @@ use tribunal_judge::Verdict;
 
 use crate::arguments::{BoardOptions, Common, Format, SchemaOptions, ShowOptions};
 use crate::exit::{Exit, Failure};
-use crate::judge::{store, style};
+use crate::judge::{store, style, table_style};
 
 pub fn board(options: &BoardOptions, common: &Common) -> Result<Exit, Failure> {
     let contents = store(common)?.all().map_err(|error| Failure::Machine(error.to_string()))?;
@@ -18,7 +18,7 @@ pub fn board(options: &BoardOptions, common: &Common) -> Result<Exit, Failure> {
     let mut out = anstream::stdout();
     match options.format {
         Format::Terminal if verdicts.is_empty() => writeln!(out, "nothing judged yet: tribunal judge PATH")?,
-        Format::Terminal => writeln!(out, "{}", terminal::board(&verdicts, &style()))?,
+        Format::Terminal => writeln!(out, "{}", terminal::board(&verdicts, &table_style()))?,
         Format::Md => write!(out, "{}", markdown::board(&verdicts))?,
         Format::Json => {
             for verdict in &verdicts {

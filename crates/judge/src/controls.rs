@@ -34,12 +34,12 @@ const CONTROLS: [Control; 3] = [
     Control {
         files: specimen!("specimens/layer_norm_backward/rows-mixed", "tribunal.toml", "submission.py"),
         ruling: Ruling::Rejected,
-        suspect: None,
+        suspect: Some("rows_mixed"),
     },
     Control {
         files: specimen!("exploits/forged-done", "tribunal.toml", "submission.py"),
         ruling: Ruling::Disqualified,
-        suspect: None,
+        suspect: Some("forged_done"),
     },
 ];
 

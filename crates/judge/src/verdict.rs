@@ -124,7 +124,8 @@ impl Verdict {
         let score = whole(outcome, &dimensions, &evidence.findings);
         let mut findings = evidence.findings;
         for finding in &mut findings {
-            finding.replay = Some(format!("tribunal replay {id}/{}", finding.id));
+            let case = finding.smallest.as_ref().unwrap_or(&finding.case);
+            finding.replay = Some(format!("tribunal replay {id}/{case}:{}", finding.check));
         }
         Self {
             schema: SCHEMA.to_owned(),
