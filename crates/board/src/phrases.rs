@@ -25,9 +25,9 @@ pub(crate) fn provenance(verdict: &Verdict) -> [String; 4] {
     [
         format!("verdict {} by tribunal {}, seed {}, effort {effort}", verdict.id, judge.version, judge.seed),
         format!(
-            "in {}, {} of it the submission; cage {}",
+            "in {}, {} of it in the cage; {}",
             words::seconds(verdict.took_s),
-            words::seconds(verdict.submission_s),
+            words::seconds(verdict.caged_s),
             machine.cage
         ),
         format!(

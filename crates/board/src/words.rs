@@ -86,13 +86,18 @@ pub(crate) fn spoken(name: &str) -> String {
     name.replace('_', " ")
 }
 
-/// Ratio to the reference in words; inside the noise it is a tie.
+/// An interval wider than this says nothing: neither a difference nor a tie.
+const TOO_WIDE: f64 = 1.5;
+
+/// Ratio to the reference in words; inside the noise it is a tie, and where there is nothing but noise it is undecided.
 pub(crate) fn of_reference(ratio: f64, interval: Option<[f64; 2]>) -> String {
     let shown = format!("{}×", significant(ratio));
     match interval {
         Some([low, high]) => {
             let interval = format!("[{}, {}]", significant(low), significant(high));
-            if low <= 1.0 && 1.0 <= high {
+            if low <= 1.0 && 1.0 <= high && high > TOO_WIDE * low {
+                format!("undecided ({shown} reference {interval})")
+            } else if low <= 1.0 && 1.0 <= high {
                 format!("tie ({shown} reference {interval})")
             } else {
                 format!("{shown} reference {interval}")

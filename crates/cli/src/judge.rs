@@ -38,7 +38,9 @@ pub fn run(options: &JudgeOptions, common: &Common) -> Result<Exit, Failure> {
     let verdicts = judge_all(&order, &folders, options, &progress)?;
     keep(&verdicts, options, common);
     print(&verdicts, options)?;
-    Ok(verdicts.iter().map(|verdict| verdict.outcome.into()).max().unwrap_or(Exit::Rejected))
+    // What could not even be opened counts as rejected.
+    let unopened = (verdicts.len() < folders.len()).then_some(Exit::Rejected);
+    Ok(verdicts.iter().map(|verdict| verdict.outcome.into()).chain(unopened).max().unwrap_or(Exit::Rejected))
 }
 
 /// The standing order of a run.
@@ -126,7 +128,11 @@ fn judge_all(
     let mut references = BTreeMap::new();
     for (hearing, verdict) in hearings.into_iter().zip(&mut verdicts) {
         let Some(mut hearing) = hearing else { continue };
-        if !options.no_measurements && hearing.deserves_measurements() {
+        if options.no_measurements {
+            hearing.omit("time and memory were not measured, as asked".to_owned());
+        } else if !hearing.deserves_measurements() {
+            hearing.omit("time and memory were not measured: the answers are wrong".to_owned());
+        } else {
             let line = progress.line(hearing.name());
             let reference = references
                 .entry(hearing.challenge())

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tribunal_board::{clean, replay};
 use tribunal_judge::{Outcome, Seed};
-use tribunal_runner::Submission;
+use tribunal_runner::{Artefact, Submission};
 
 use crate::arguments::{Common, EffortChoice, ReplayOptions};
 use crate::exit::{Exit, Failure};
@@ -77,7 +77,12 @@ pub fn run(options: &ReplayOptions, common: &Common) -> Result<Exit, Failure> {
     }
     writeln!(out, "written to {}", into.display())?;
     if let Some(command) = &written.command {
-        writeln!(out, "without Tribunal: cd {} && {command}", into.display())?;
+        // A reproducer in Python needs a numpy; the one that was judged with is known to be there.
+        let numpy = match order.workshop.make(&submission, &|_| ()) {
+            Ok(Artefact::Module(python)) => format!("PYTHONPATH={} ", python.site.display()),
+            _ => String::new(),
+        };
+        writeln!(out, "without Tribunal: cd {} && {}{command}", into.display(), numpy)?;
     }
     Ok(if finding.outcome == Outcome::Pass { Exit::Accepted } else { Exit::Rejected })
 }

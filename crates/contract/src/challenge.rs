@@ -85,9 +85,4 @@ impl Operation {
     pub fn makes_state(&self) -> bool {
         self.outputs.iter().any(|field| field.kind == Kind::State)
     }
-
-    /// Whether the operation uses a state made before.
-    pub fn uses_state(&self) -> bool {
-        self.inputs.iter().any(|field| field.kind == Kind::State)
-    }
 }

@@ -22,8 +22,8 @@ pub struct Evidence {
     pub omissions: Vec<String>,
     /// Seconds the whole judging took.
     pub took_s: f64,
-    /// Seconds of it that the submission was at work, or being built or started.
-    pub submission_s: f64,
+    /// Seconds of it that were spent in cages: building, starting and calling the submission, and the reference beside it.
+    pub caged_s: f64,
 }
 
 /// Who judged, and how.
@@ -35,6 +35,8 @@ pub struct JudgeInfo {
     pub seed: String,
     /// How much was tried.
     pub effort: Effort,
+    /// Whether time and memory were measured.
+    pub measured: bool,
 }
 
 /// What was judged.

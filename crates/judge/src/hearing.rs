@@ -1,29 +1,23 @@
 //! A submission before the court: built, started, tried, measured, ruled on.
 
-use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use tribunal_contract::{Answer, Call, Fault, Language, Manifest, StateId};
+use tribunal_contract::{Answer, Call, Fault, Manifest, StateId};
 use tribunal_runner::cage::{Applied, Cage};
 use tribunal_runner::{
     Artefact, MachineError, Session, SessionLimits, Submission, SubmissionError, Trouble, Workshop,
 };
 
-use crate::code::{SourceFile, inspect};
+use crate::code::{self, inspect};
 use crate::conduct;
-use crate::evidence::{Evidence, JudgeInfo, Machine, SubmissionInfo};
+use crate::evidence::{Evidence, JudgeInfo, SubmissionInfo};
 use crate::examine::{Examined, Watch, finding_about};
+use crate::machine;
 use crate::measure::Weighed;
 use crate::rubric::Limits;
-use crate::trial::{Measured, hear_cases, hear_measurements};
+use crate::trial::{Measured, hear_cases, hear_measurements, is_critically_wrong};
 use crate::{Challenge, Dimension, Effort, Finding, Outcome, Plan, Rubric, Seed, Severity, Subject, Verdict};
-
-/// Files of the contract itself are not the contestant's code.
-const CONTRACT_FILES: [&str; 2] = ["tribunal.h", "src/contract.rs"];
-
-/// Source beyond this is not read.
-const SOURCE_BYTES_MAX: u64 = 1 << 20;
 
 /// The court's standing order: how every submission of a run is judged.
 #[derive(Debug, Clone)]
@@ -48,8 +42,10 @@ pub struct Hearing<'a> {
     applied: Option<Applied>,
     examined: Examined,
     measured: Measured,
+    /// Whether measuring was part of it.
+    measuring: bool,
     took_s: f64,
-    submission_s: f64,
+    caged_s: f64,
 }
 
 impl<'a> Hearing<'a> {
@@ -61,13 +57,14 @@ impl<'a> Hearing<'a> {
             order,
             challenge,
             rubric,
-            submission,
             artefact: None,
             applied: None,
             examined: Examined::default(),
-            measured: Measured::default(),
+            measured: Measured { omissions: unread(&submission), ..Measured::default() },
+            submission,
+            measuring: false,
             took_s: 0.0,
-            submission_s: 0.0,
+            caged_s: 0.0,
         }
     }
 
@@ -81,7 +78,7 @@ impl<'a> Hearing<'a> {
                 let mut examined = hear_cases(self.challenge, &self.plan(), &mut dock, watch);
                 self.examined.findings.append(&mut examined.findings);
                 self.examined.omissions.append(&mut examined.omissions);
-                self.submission_s += dock.waited_s;
+                self.caged_s += dock.waited_s;
             }
             Err(trouble) => self.examined.findings.push(cannot_start(&trouble)),
         }
@@ -100,7 +97,7 @@ impl<'a> Hearing<'a> {
 
     /// Whether the answers are such that time and memory are of interest.
     pub fn deserves_measurements(&self) -> bool {
-        self.applied.is_some()
+        self.applied.is_some() && !is_critically_wrong(&self.examined.findings)
     }
 
     /// Notes something that is not assessed, and why.
@@ -124,6 +121,7 @@ impl<'a> Hearing<'a> {
         if self.artefact.is_none() || self.applied.is_none() {
             return;
         }
+        self.measuring = true;
         let started = Instant::now();
         let plan = self.plan();
         let mut reference = match reference.map(Reference::summon).transpose() {
@@ -135,24 +133,17 @@ impl<'a> Hearing<'a> {
         };
         match self.summon(watch).and_then(|dock| Ok((dock, self.summon_on_scales()?))) {
             Ok((mut dock, mut scales)) => {
-                let reference = reference.as_mut().map(|dock| dock as &mut dyn Subject);
-                let findings = &self.examined.findings;
-                let mut measured = hear_measurements(
-                    self.challenge,
-                    &plan,
-                    findings,
-                    &mut dock,
-                    &mut scales,
-                    reference,
-                    watch,
-                );
+                let beside = reference.as_mut().map(|dock| dock as &mut dyn Subject);
+                let mut measured =
+                    hear_measurements(self.challenge, &plan, &mut dock, &mut scales, beside, watch);
                 self.measured.findings.append(&mut measured.findings);
                 self.measured.measurements.append(&mut measured.measurements);
                 self.measured.omissions.append(&mut measured.omissions);
-                self.submission_s += dock.waited_s + scales.waited_s;
+                self.caged_s += dock.waited_s + scales.waited_s;
             }
             Err(trouble) => self.examined.findings.push(cannot_start(&trouble)),
         }
+        self.caged_s += reference.map_or(0.0, |dock| dock.waited_s);
         self.took_s += started.elapsed().as_secs_f64();
     }
 
@@ -164,7 +155,7 @@ impl<'a> Hearing<'a> {
         let mut omissions = self.examined.omissions;
         omissions.extend(self.measured.omissions);
         let evidence = Evidence {
-            judge: judge_info(self.order),
+            judge: JudgeInfo { measured: self.measuring, ..judge_info(self.order) },
             submission: SubmissionInfo {
                 name: name.clone(),
                 challenge: self.submission.challenge.id.to_owned(),
@@ -173,12 +164,12 @@ impl<'a> Hearing<'a> {
                 folder: self.submission.folder.display().to_string(),
                 host: self.artefact.as_ref().map_or_else(String::new, describe),
             },
-            machine: machine(self.applied.as_ref()),
+            machine: machine::here(self.applied.as_ref()),
             findings,
             measurements: self.measured.measurements,
             omissions,
             took_s: self.took_s,
-            submission_s: self.submission_s,
+            caged_s: self.caged_s,
         };
         Verdict::new(evidence, &self.rubric)
     }
@@ -192,7 +183,7 @@ impl<'a> Hearing<'a> {
         };
         let artefact = self.artefact.insert(artefact);
         let dock = Dock::start(&self.order.cage, &self.submission, artefact, self.rubric.limits)?;
-        self.submission_s += started.elapsed().as_secs_f64();
+        self.caged_s += started.elapsed().as_secs_f64();
         self.applied = Some(dock.session.applied().clone());
         Ok(dock)
     }
@@ -213,7 +204,7 @@ impl<'a> Hearing<'a> {
 
     fn inspect_code(&mut self) {
         let language = self.submission.manifest.language;
-        let files = sources(&self.submission.folder, language);
+        let files = code::files::of(&self.submission.folder, language);
         let entry_points: Vec<&str> =
             self.submission.challenge.operations.iter().map(|operation| operation.name).collect();
         let facts = inspect(&files, language, &entry_points);
@@ -264,7 +255,7 @@ pub fn refuse(order: &Order, folder: &Path, manifest: &Manifest, error: &Submiss
             folder: folder.display().to_string(),
             host: String::new(),
         },
-        machine: machine(None),
+        machine: machine::here(None),
         findings: vec![finding_about(
             "start",
             "is_whole",
@@ -277,7 +268,7 @@ pub fn refuse(order: &Order, folder: &Path, manifest: &Manifest, error: &Submiss
         measurements: Vec::new(),
         omissions: Vec::new(),
         took_s: 0.0,
-        submission_s: 0.0,
+        caged_s: 0.0,
     };
     Verdict::new(evidence, &rubric)
 }
@@ -408,62 +399,21 @@ fn judge_info(order: &Order) -> JudgeInfo {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         seed: order.seed.to_string(),
         effort: order.effort,
+        measured: false,
     }
 }
 
-/// This machine, as far as it matters to a verdict.
-fn machine(applied: Option<&Applied>) -> Machine {
-    let line = |path: &str, key: &str| {
-        let text = fs::read_to_string(path).unwrap_or_default();
-        text.lines().find_map(|line| {
-            line.strip_prefix(key)?.trim_start().strip_prefix(':').map(str::trim).map(str::to_owned)
-        })
-    };
-    let memory_kib =
-        line("/proc/meminfo", "MemTotal").and_then(|text| text.split(' ').next()?.parse::<u64>().ok());
-    Machine {
-        cpu: line("/proc/cpuinfo", "model name").unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
-        cores: std::thread::available_parallelism().map_or(1, usize::from),
-        memory_bytes: memory_kib.unwrap_or(0) * 1024,
-        gpu: None,
-        cage: applied.map_or_else(String::new, |applied| {
-            let layers: Vec<String> =
-                applied.layers.iter().filter(|state| state.on).map(|state| state.layer.to_string()).collect();
-            format!("tier {}: {}", applied.tier, layers.join(", "))
-        }),
+/// What a manifest says that this version does not look at.
+fn unread(submission: &Submission) -> Vec<String> {
+    let manifest = &submission.manifest;
+    let mut omissions = Vec::new();
+    if manifest.tests.is_some() {
+        omissions.push("its own tests were not run: this version does not assess tests".to_owned());
     }
-}
-
-/// The contestant's own source files of a language, in order of their names.
-fn sources(folder: &Path, language: Language) -> Vec<SourceFile> {
-    let extensions: &[&str] = match language {
-        Language::Python => &["py"],
-        Language::C => &["c", "h", "cc", "cpp", "cxx", "hpp"],
-        Language::Rust => &["rs"],
-        Language::Cuda => &["cu", "cuh"],
-    };
-    let mut files = Vec::new();
-    let mut folders = vec![folder.to_owned()];
-    while let Some(next) = folders.pop() {
-        let Ok(entries) = fs::read_dir(&next) else { continue };
-        for entry in entries.flatten() {
-            let (path, Ok(kind)) = (entry.path(), entry.file_type()) else { continue };
-            let name = path.strip_prefix(folder).unwrap_or(&path).to_string_lossy().into_owned();
-            let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or("");
-            if kind.is_dir() && !name.starts_with('.') && name != "target" {
-                folders.push(path);
-            } else if kind.is_file()
-                && extensions.contains(&extension)
-                && !CONTRACT_FILES.contains(&name.as_str())
-                && entry.metadata().is_ok_and(|metadata| metadata.len() <= SOURCE_BYTES_MAX)
-                && let Ok(bytes) = fs::read(&path)
-            {
-                files.push(SourceFile { path: name, text: String::from_utf8_lossy(&bytes).into_owned() });
-            }
-        }
+    if !manifest.claims.is_empty() {
+        omissions.push("its claims were not checked: this version does not assess claims".to_owned());
     }
-    files.sort_by(|a, b| a.path.cmp(&b.path));
-    files
+    omissions
 }
 
 /// Runs one case again, against a submission as it is now.

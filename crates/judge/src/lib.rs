@@ -20,6 +20,7 @@ mod evidence;
 mod examine;
 mod finding;
 mod hearing;
+mod machine;
 pub mod measure;
 pub mod rubric;
 mod seed;

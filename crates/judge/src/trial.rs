@@ -53,27 +53,25 @@ pub struct Measured {
     pub omissions: Vec<String>,
 }
 
+/// Whether answers to ordinary inputs are wrong. They earn no speed: nothing is measured then.
+pub fn is_critically_wrong(findings: &[Finding]) -> bool {
+    findings.iter().any(|finding| {
+        matches!(finding.outcome, Outcome::Fail | Outcome::Integrity)
+            && finding.severity == Severity::Critical
+    })
+}
+
 /// Times and weighs a subject, beside a reference where there is one. `scales` is the same submission in a process whose memory
-/// can be weighed. Wrong answers on ordinary inputs earn no speed:
-/// then nothing is measured.
+/// can be weighed.
 pub fn hear_measurements(
     challenge: &dyn Challenge,
     plan: &Plan,
-    examined: &[Finding],
     subject: &mut dyn Weighed,
     scales: &mut dyn Weighed,
     reference: Option<&mut (dyn Subject + '_)>,
     watch: &dyn Watch,
 ) -> Measured {
     let mut measured = Measured::default();
-    let wrong = examined.iter().any(|finding| {
-        matches!(finding.outcome, Outcome::Fail | Outcome::Integrity)
-            && finding.severity == Severity::Critical
-    });
-    if wrong {
-        measured.omissions.push("time and memory were not measured: the answers are wrong".to_owned());
-        return measured;
-    }
     let workloads = challenge.workloads(plan);
     let mut rng = plan.seed.rng("measurements");
     watch.phase("measurements", None);

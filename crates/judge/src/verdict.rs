@@ -103,8 +103,8 @@ pub struct Verdict {
     pub machine: Machine,
     /// Seconds the whole judging took.
     pub took_s: f64,
-    /// Seconds of it that the submission was at work, or being built or started.
-    pub submission_s: f64,
+    /// Seconds of it that were spent in cages: building, starting and calling the submission, and the reference beside it.
+    pub caged_s: f64,
 }
 
 impl Verdict {
@@ -124,8 +124,7 @@ impl Verdict {
         let score = whole(outcome, &dimensions, &evidence.findings);
         let mut findings = evidence.findings;
         for finding in &mut findings {
-            let case = finding.smallest.as_ref().unwrap_or(&finding.case);
-            finding.replay = Some(format!("tribunal replay {id}/{case}:{}", finding.check));
+            finding.replay = Some(replay_command(&id, &evidence.submission.folder, finding));
         }
         Self {
             schema: SCHEMA.to_owned(),
@@ -141,7 +140,7 @@ impl Verdict {
             omissions: evidence.omissions,
             machine: evidence.machine,
             took_s: evidence.took_s,
-            submission_s: evidence.submission_s,
+            caged_s: evidence.caged_s,
         }
     }
 
@@ -155,7 +154,7 @@ impl Verdict {
             measurements: self.measurements.clone(),
             omissions: self.omissions.clone(),
             took_s: self.took_s,
-            submission_s: self.submission_s,
+            caged_s: self.caged_s,
         }
     }
 
@@ -177,11 +176,24 @@ impl Verdict {
     }
 }
 
+/// The command that shows a finding again. What is no case of the challenge (a build, the source, a measurement) is seen
+/// again by judging again.
+fn replay_command(id: &str, folder: &str, finding: &Finding) -> String {
+    let case = finding.smallest.as_ref().unwrap_or(&finding.case);
+    if case.starts_with(&format!("{}/", finding.family.name())) {
+        format!("tribunal replay {id}/{case}:{}", finding.check)
+    } else {
+        format!("tribunal judge {folder}")
+    }
+}
+
 fn verdict_id(evidence: &Evidence) -> String {
     let mut hash = Sha256::new();
-    let JudgeInfo { version, seed, effort } = &evidence.judge;
+    let JudgeInfo { version, seed, effort, measured } = &evidence.judge;
     let SubmissionInfo { name, challenge, sha256, .. } = &evidence.submission;
-    for part in [version, seed, &format!("{effort:?}"), name, challenge, sha256] {
+    // A machine that could not judge must not take the place of one that did.
+    let judged = ruling(&evidence.findings) != Ruling::Infrastructure;
+    for part in [version, seed, &format!("{effort:?} {measured} {judged}"), name, challenge, sha256] {
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part.as_bytes());
     }

@@ -158,7 +158,12 @@ impl Scene {
     fn written(&self, language: Language, entry: &str, record: &Record) -> (PathBuf, Written) {
         let mut finding = samples::finding("batch/gamma_random/2x8/float32:dx_within_budget", Family::Batch);
         finding.message = "*/ rows are mixed \\ \n#include </etc/passwd>\u{202e} \\".to_owned();
-        let judge = JudgeInfo { version: "0.1.0".to_owned(), seed: "7".to_owned(), effort: Effort::Quick };
+        let judge = JudgeInfo {
+            version: "0.1.0".to_owned(),
+            seed: "7".to_owned(),
+            effort: Effort::Quick,
+            measured: true,
+        };
         let into = self.folder.path().join("replay");
         let replay = Replay {
             challenge: challenges::find("layer_norm_backward").unwrap(),
@@ -367,7 +372,8 @@ fn a_record_that_is_not_of_the_contract_is_refused() {
     let mut record = record(2, 4);
     record.calls[1].inputs.pop();
     let finding = samples::finding("a/b:c", Family::Basic);
-    let judge = JudgeInfo { version: String::new(), seed: String::new(), effort: Effort::Quick };
+    let judge =
+        JudgeInfo { version: String::new(), seed: String::new(), effort: Effort::Quick, measured: true };
     let replay = Replay {
         challenge: challenges::find("layer_norm_backward").unwrap(),
         language: Language::Python,

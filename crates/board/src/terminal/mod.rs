@@ -127,7 +127,7 @@ impl Page {
         }
         if kinds.len() > KINDS_MAX {
             text += &format!(
-                "  … and {} more: tribunal show {} --json\n",
+                "  … and {} more: tribunal show {} --format json\n",
                 kinds.len() - KINDS_MAX,
                 clean::line(&verdict.id)
             );

@@ -60,7 +60,7 @@ fn manifest(challenge: &Challenge, language: Language, entry: &str, name: &str) 
     }
     text += "# tests = \"…\"       # the command that runs your own tests, if you have any\n";
     if !challenge.claims.is_empty() {
-        text += "\n# What you claim about your work is checked against measurements.\n# [claims]\n";
+        text += "\n# What you claim about your work, for a judge that checks it against measurements.\n# [claims]\n";
         for claim in challenge.claims {
             text += &format!("# {} = 1   # {}\n", claim.name, claim.doc);
         }

@@ -25,6 +25,7 @@
 
 mod definition;
 mod facts;
+pub(crate) mod files;
 mod grammar;
 mod imports;
 mod names;

@@ -31,11 +31,6 @@ impl Estimate {
         medians.sort_by(f64::total_cmp);
         Self { value, interval: [quantile_of_sorted(&medians, 0.025), quantile_of_sorted(&medians, 0.975)] }
     }
-
-    /// The interval's width as a share of the value.
-    pub fn relative_width(&self) -> f64 {
-        (self.interval[1] - self.interval[0]) / self.value
-    }
 }
 
 /// The middle of samples; of an even number, the mean of the two in the middle (a lower median is biased). Panics

@@ -48,7 +48,12 @@ fn finding(case: &str, check: &str, outcome: Outcome, severity: Severity) -> Fin
 
 fn evidence(findings: Vec<Finding>) -> Evidence {
     Evidence {
-        judge: JudgeInfo { version: "0".to_owned(), seed: "1".to_owned(), effort: Effort::Quick },
+        judge: JudgeInfo {
+            version: "0".to_owned(),
+            seed: "1".to_owned(),
+            effort: Effort::Quick,
+            measured: true,
+        },
         submission: SubmissionInfo {
             name: "alice".to_owned(),
             challenge: "layer_norm_backward".to_owned(),
@@ -62,7 +67,7 @@ fn evidence(findings: Vec<Finding>) -> Evidence {
         measurements: vec![],
         omissions: vec![],
         took_s: 0.0,
-        submission_s: 0.0,
+        caged_s: 0.0,
     }
 }
 
