@@ -13,141 +13,29 @@ Run (two to three minutes on an idle machine of two cores; needs 5 GB of memory)
     python benches/peers/layer_norm.py             # builds our library with cargo, writes to benches/records/
     python benches/peers/layer_norm.py --rounds 8 --threads 1 --dry-run
 
-How it measures
+How it measures: see `common.py`. Further
 
-- Contestants take turns in one process, each round in a new random order, so that a change of the machine's bandwidth or
-  a neighbour hits all alike. Before each turn there is a pause, in which PyTorch's OpenMP threads stop spinning.
-- All read from and, where they can, write to the same rings: three arenas of 1 GiB (x, dy, output), on huge pages. Every turn
-  takes the next slot, so what it reads is in no cache: between two uses of a slot, gigabytes have gone by.
-- PyTorch has no operator that writes layer norm to a given buffer without a copy, so it allocates its output, and that is part
-  of its time. How much depends on malloc: the whole run happens twice, in a process with malloc as it comes and in one with
-  huge pages and no trimming, which is the best that a user can ask glibc for.
-- The floor is the best of three ways to move the compulsory bytes (plain stores, streaming stores, streaming stores with
-  prefetch): a copy for forward, a triad for backward.
-- Answers are compared before anything is timed.
+- The rings are three: x, dy, output. PyTorch has no operator that writes layer norm to a given buffer without a copy,
+  so it allocates its output, and that is part of its time.
+- The floor is the best of three ways to move the compulsory bytes (plain stores, streaming stores, streaming stores
+  with prefetch): a copy for forward, a triad for backward.
 
-What the numbers favour: large shapes whose outputs nobody reads at once. With outputs that fit a cache and are read next,
-streaming stores are the wrong choice.
+What the numbers favour: large shapes whose outputs nobody reads at once. With outputs that fit a cache and are read
+next, streaming stores are the wrong choice.
 """
-import argparse
 import ctypes
-import datetime
-import json
-import mmap
-import os
-import platform
-import random
 import statistics
-import subprocess
 import sys
-import time
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from common import Arena, aligned, cells, heading, lead, option_parser, pointer, race, row, run, table
+
 SHAPES = [(8192, 768), (4096, 1024), (2048, 4096), (1024, 8192)]
-ARENA_BYTES = 1 << 30
-HUGE_PAGE = 2 << 20
 EPS = 1e-5
-PAUSE_S = 0.015
 WAYS = ["plain", "nt", "nt + prefetch"]
-# Serve everything from a heap on huge pages, and keep what is freed.
-HUGE_MALLOC = ":".join(
-    ["glibc.malloc.hugetlb=1"]
-    + [f"glibc.malloc.{name}={1 << 34}" for name in ("mmap_threshold", "trim_threshold")]
-    + [f"glibc.malloc.top_pad={64 << 20}"]
-)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--rounds", type=int, default=30)
-    parser.add_argument("--threads", default="1,2", help="comma-separated numbers of threads")
-    parser.add_argument("--shapes", default=",".join(f"{r}x{c}" for r, c in SHAPES))
-    parser.add_argument("--library", help="our library; by default cargo builds it")
-    parser.add_argument("--records", type=Path, default=ROOT / "benches" / "records")
-    parser.add_argument("--note", default="", help="a sentence for the record, e.g. what else the machine was doing")
-    parser.add_argument("--dry-run", action="store_true", help="write no record")
-    parser.add_argument("--report", type=Path, help="print the table of a record again, and do nothing else")
-    parser.add_argument("--child", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.child:
-        return child(options)
-    if options.report:
-        return print(report(json.loads(options.report.read_text())), end="")
-    options.library = options.library or build()
-    results = {}
-    for malloc in ("default", "huge pages"):
-        env = dict(os.environ)
-        if malloc == "huge pages":
-            env["GLIBC_TUNABLES"] = HUGE_MALLOC
-        threads = max(options.threads.split(","), key=int)
-        env.update({name: threads for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")})
-        command = [sys.executable, __file__, "--child", malloc, "--library", options.library]
-        command += ["--rounds", str(options.rounds), "--threads", options.threads, "--shapes", options.shapes]
-        results[malloc] = json.loads(subprocess.run(command, env=env, check=True, stdout=subprocess.PIPE).stdout)
-    record = {"machine": machine(), "command": "python " + " ".join(["benches/peers/layer_norm.py", *sys.argv[1:]]),
-              "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), "note": options.note,
-              "versions": results["default"]["versions"], "rounds": options.rounds, "results": results}
-    text = report(record)
-    print(text)
-    if not options.dry_run:
-        options.records.mkdir(parents=True, exist_ok=True)
-        stem = options.records / f"{record['date'][:10]}-layer-norm-{record['versions']['isa']}-peers"
-        stem.with_suffix(".md").write_text(text)
-        stem.with_suffix(".json").write_text(json.dumps(record) + "\n")
-        print(f"wrote {stem}.md and .json", file=sys.stderr)
-
-
-def build():
-    subprocess.run(["cargo", "build", "--release", "-p", "tribunal-kernels", "--example", "layer_norm_ffi"],
-                   cwd=ROOT, check=True, stdout=sys.stderr)
-    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-    return str(target / "release" / "examples" / "liblayer_norm_ffi.so")
-
-
-def machine():
-    cpu = dict(line.split(":", 1) for line in Path("/proc/cpuinfo").read_text().splitlines() if ":" in line)
-    cpu = {key.strip(): value.strip() for key, value in cpu.items()}
-    caches = {}
-    for index in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
-        kind, level, size = ((index / name).read_text().strip() for name in ("type", "level", "size"))
-        if kind != "Instruction":
-            caches[f"L{level}"] = size
-    return {"cpu": cpu.get("model name", platform.machine()), "family": cpu.get("cpu family"), "model": cpu.get("model"),
-            "cores": os.cpu_count(), "caches": caches, "kernel": platform.release(),
-            "huge pages": Path("/sys/kernel/mm/transparent_hugepage/enabled").read_text().strip()}
-
-
-# ---------------------------------------------------------------- the child, which measures
-
-class Arena:
-    """One GiB on huge pages, cut into slots of a shape."""
-
-    def __init__(self, seed):
-        import numpy as np
-        self.map = mmap.mmap(-1, ARENA_BYTES + HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        whole = np.frombuffer(self.map, np.uint8)
-        start = -whole.ctypes.data % HUGE_PAGE
-        self.map.madvise(mmap.MADV_HUGEPAGE)
-        self.floats = whole[start:start + ARENA_BYTES].view(np.float32)
-        block = np.random.default_rng(seed).standard_normal(1 << 24, dtype=np.float32)
-        for i in range(0, len(self.floats), len(block)):
-            self.floats[i:i + len(block)] = block
-
-    def slots(self, shape):
-        rows, cols = shape
-        count = len(self.floats) // (rows * cols)
-        return self.floats[:count * rows * cols].reshape(count, rows, cols)
-
-
-def aligned(values):
-    """A copy of a small array that starts on a cache line, as PyTorch's own would."""
-    import numpy as np
-    raw = np.empty(values.nbytes + 64, np.uint8)
-    start = -raw.ctypes.data % 64
-    copy = raw[start:start + values.nbytes].view(values.dtype)
-    copy[:] = values
-    return copy
+    run(option_parser(__doc__, SHAPES).parse_args(), "layer_norm", measure, report)
 
 
 def numba_kernels():
@@ -200,10 +88,6 @@ def numba_kernels():
             dbeta[j] = b
 
     return forward, backward
-
-
-def pointer(array):
-    return ctypes.c_void_p(array.ctypes.data)
 
 
 def contestants(library, numba_pair, shape, arenas, threads):
@@ -269,49 +153,19 @@ def contestants(library, numba_pair, shape, arenas, threads):
     return {"forward": forward, "backward": backward}, len(xs)
 
 
-def child(options):
-    import numba
-    import numpy
+def measure(options, library, shapes):
     import torch
     torch.set_grad_enabled(False)
-    library = ctypes.CDLL(options.library)
-    library.tribunal_isa.restype = ctypes.c_char_p
     arenas = [Arena(seed) for seed in range(3)]
     numba_pair = numba_kernels()
-    shapes = [tuple(map(int, shape.split("x"))) for shape in options.shapes.split(",")]
-    order = random.Random(1)
-    cells = []
-    for threads in map(int, options.threads.split(",")):
-        library.tribunal_set_threads(ctypes.c_size_t(threads))
-        torch.set_num_threads(threads)
-        numba.set_num_threads(threads)
-        for shape in shapes:
-            passes, slots = contestants(library, numba_pair, shape, arenas, threads)
-            for name, calls in passes.items():
-                print(f"malloc {options.child}: {name} {shape}, {threads} threads", file=sys.stderr)
-                cells.append({"pass": name, "rows": shape[0], "cols": shape[1], "threads": threads,
-                              "seconds": race(calls, slots, options.rounds, order)})
-    versions = {"python": platform.python_version(), "torch": torch.__version__, "numba": numba.__version__,
-                "numpy": numpy.__version__, "isa": library.tribunal_isa().decode(),
-                "glibc": platform.libc_ver()[1], "rustc": subprocess.run(["rustc", "-V"], capture_output=True, text=True).stdout.strip()}
-    json.dump({"cells": cells, "versions": versions}, sys.stdout)
-
-
-def race(calls, slots, rounds, order):
-    seconds = {name: [] for name in calls}
-    slot = 0
-    for round_ in range(rounds + 1):  # the first warms up
-        for name in order.sample(list(calls), len(calls)):
-            slot = (slot + 1) % slots
-            call = calls[name]
-            time.sleep(PAUSE_S)
-            start = time.perf_counter()
-            result = call(slot)
-            elapsed = time.perf_counter() - start
-            del result
-            if round_:
-                seconds[name].append(elapsed)
-    return seconds
+    measured = []
+    for shape in shapes:
+        passes, slots = contestants(library, numba_pair, shape, arenas, options.child)
+        for name, calls in passes.items():
+            print(f"{name} {shape}", file=sys.stderr)
+            measured.append({"pass": name, "rows": shape[0], "cols": shape[1], "threads": options.child,
+                             "seconds": race(calls, slots, options.rounds)})
+    return measured, ["torch", "numba", "numpy"]
 
 
 # ---------------------------------------------------------------- the report
@@ -322,14 +176,7 @@ def floors(seconds):
 
 
 def report(record):
-    lines = [f"# Layer normalisation beside its peers, {record['date'][:10]}", ""]
-    machine, versions = record["machine"], record["versions"]
-    caches = ", ".join(f"{level} {size}" for level, size in machine["caches"].items())
-    lines += [f"- machine: {machine['cpu']} (family {machine['family']}, model {machine['model']}), {machine['cores']} cores, {caches};"
-              f" Linux {machine['kernel']}, huge pages {machine['huge pages']}",
-              f"- versions: {', '.join(f'{name} {version}' for name, version in versions.items())}",
-              f"- command: `{record['command']}`, {record['date']}, {record['rounds']} rounds"]
-    lines += [f"- note: {record['note']}"] if record["note"] else []
+    lines = heading("Layer normalisation beside its peers", record)
     lines += ["- f32; three rings of 1 GiB on huge pages; times in ms; method in the docstring of `benches/peers/layer_norm.py`",
               "- floor, ours, GB/s: from that of the two processes in which the floor was lower; peers: the minimum, `torch + huge` from"
               " the process with huge-page malloc, `numba` the better of both",
@@ -337,22 +184,21 @@ def report(record):
               " of the same round",
               "- `best peer / ours`: minimum by minimum of one process, the smallest over peers and processes; in brackets the same"
               " with the median over rounds of the ratio in one round", ""]
-    lines += ["| pass | shape | threads | floor | GB/s | ours min | ours median | / floor | torch | torch + huge | numba | best peer / ours |",
-              "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|"]
-    for pair in zip(*(result["cells"] for result in record["results"].values())):
-        processes = [cell["seconds"] for cell in pair]
-        cell, seconds = pair[0], min(processes, key=lambda seconds: min(floors(seconds)))
+    lines += table("llrrrrrrrrrr", ["pass", "shape", "threads", "floor", "GB/s", "ours min", "ours median", "/ floor",
+                                    "torch", "torch + huge", "numba", "best peer / ours"])
+    for cell, processes in cells(record):
+        seconds = min(processes, key=lambda seconds: min(floors(seconds)))
         ours, floor = seconds["ours"], min(floors(seconds))
         paired = statistics.median(a / b for a, b in zip(ours, floors(seconds)))
-        peers = [(seconds[name], seconds["ours"]) for seconds in processes for name in ("torch", "numba")]
-        lead = min(min(peer) / min(own) for peer, own in peers)
-        lead_paired = min(statistics.median(a / b for a, b in zip(peer, own)) for peer, own in peers)
-        minima = [min(processes[0]["torch"]), min(processes[1]["torch"]), min(min(seconds["numba"]) for seconds in processes)]
+        by_minimum, by_round = map(min, zip(*(lead(processes, name) for name in ("torch", "numba"))))
+        minima = [min(processes[0]["torch"]), min(processes[1]["torch"]),
+                  min(min(seconds["numba"]) for seconds in processes)]
         moved = (2 if cell["pass"] == "forward" else 3) * 4 * cell["rows"] * cell["cols"]
-        row = [cell["pass"], f"{cell['rows']} x {cell['cols']}", cell["threads"], f"{floor * 1e3:.2f}", f"{moved / floor / 1e9:.1f}",
-               f"{min(ours) * 1e3:.2f}", f"{statistics.median(ours) * 1e3:.2f}", f"{min(ours) / floor:.2f} ({paired:.2f})",
-               *(f"{seconds * 1e3:.2f}" for seconds in minima), f"{lead:.2f} ({lead_paired:.2f})"]
-        lines.append("| " + " | ".join(map(str, row)) + " |")
+        lines.append(row(
+            cell["pass"], f"{cell['rows']} x {cell['cols']}", cell["threads"],
+            f"{floor * 1e3:.2f}", f"{moved / floor / 1e9:.1f}",
+            f"{min(ours) * 1e3:.2f}", f"{statistics.median(ours) * 1e3:.2f}", f"{min(ours) / floor:.2f} ({paired:.2f})",
+            *(f"{seconds * 1e3:.2f}" for seconds in minima), f"{by_minimum:.2f} ({by_round:.2f})"))
     return "\n".join(lines) + "\n"
 
 

@@ -70,6 +70,7 @@ pub fn rubric(id: &str) -> Result<Rubric, Failure> {
 /// The prompt of a challenge.
 pub fn prompt(id: &str) -> &'static str {
     match id {
+        "fused_softmax_topk" => include_str!("../../../challenges/fused_softmax_topk/PROMPT.md"),
         "layer_norm_backward" => include_str!("../../../challenges/layer_norm_backward/PROMPT.md"),
         _ => "",
     }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 use support::{Tribunal, house};
-use tribunal_contract::{Language, challenges, emit};
+use tribunal_contract::{Challenge, Language, challenges, emit};
 
 fn specimen(name: &str) -> String {
     house().join("specimens/layer_norm_backward").join(name).display().to_string()
@@ -198,12 +198,22 @@ fn a_challenge_is_printed_with_prompt_contract_and_rubric() {
 
 #[test]
 fn contracts_in_the_corpus_are_the_generated_ones() {
-    let challenge = &challenges::LAYER_NORM_BACKWARD;
+    for challenge in challenges::ALL {
+        check_contracts(challenge);
+    }
+}
+
+fn check_contracts(challenge: &'static Challenge) {
     let header = emit::c_header(challenge);
     let rust = emit::rust_contract(challenge);
+    let specimens = format!("specimens/{}", challenge.id);
     let mut seen = 0;
-    for corpus in ["specimens/layer_norm_backward", "exploits"] {
+    for corpus in [specimens.as_str(), "exploits"] {
         for folder in fs::read_dir(house().join(corpus)).expect("the corpus").flatten() {
+            let manifest = fs::read_to_string(folder.path().join("tribunal.toml")).unwrap_or_default();
+            if !manifest.contains(&format!("challenge = \"{}\"", challenge.id)) {
+                continue;
+            }
             for (file, generated) in [("tribunal.h", &header), ("src/contract.rs", &rust)] {
                 if let Ok(text) = fs::read_to_string(folder.path().join(file)) {
                     assert_eq!(&text, generated, "{}/{file}", folder.path().display());
@@ -213,9 +223,10 @@ fn contracts_in_the_corpus_are_the_generated_ones() {
         }
     }
     assert!(seen >= 10, "{seen} contracts found");
+    let starters = house().join("challenges").join(challenge.id).join("starter");
     for (language, folder) in [(Language::Python, "python"), (Language::C, "c"), (Language::Rust, "rust")] {
         for (path, text) in emit::starter(challenge, language, "your-name").expect("a starter") {
-            let path = house().join("challenges/layer_norm_backward/starter").join(folder).join(path);
+            let path = starters.join(folder).join(path);
             let committed = fs::read_to_string(&path).unwrap_or_default();
             assert_eq!(committed, text, "{}: lay it out again with `tribunal new`", path.display());
         }

@@ -17,6 +17,9 @@ struct Expected {
     why: String,
     outcome: String,
     suspect: Option<String>,
+    /// What an honest one is charged with all the same, because the rubric asks for more than right answers.
+    #[serde(default)]
+    costs: Vec<String>,
     dimension: Option<String>,
     stopped_by: Option<String>,
 }
@@ -68,7 +71,16 @@ impl Judged {
             return Some(format!("{outcome}, should be {}: {}", self.expected.outcome, self.first_message()));
         }
         if matches!(self.expected.kind, Kind::Honest | Kind::HonestOdd) {
-            let accused: Vec<_> = self.failures().into_iter().filter(|(d, _)| *d != "code").collect();
+            let charged =
+                |suspect: &Option<&str>| suspect.is_some_and(|s| self.expected.costs.iter().any(|c| c == s));
+            let failures = self.failures();
+            if let Some(cost) =
+                self.expected.costs.iter().find(|c| !failures.iter().any(|(_, s)| *s == Some(c)))
+            {
+                return Some(format!("is not charged with {cost}"));
+            }
+            let accused: Vec<_> =
+                failures.into_iter().filter(|(d, suspect)| *d != "code" && !charged(suspect)).collect();
             return (!accused.is_empty()).then(|| format!("accused: {accused:?}: {}", self.first_message()));
         }
         let dimension = self.expected.dimension.as_deref()?;
@@ -137,9 +149,18 @@ fn require(judged: &[Judged], least: &[(Kind, usize)]) {
 }
 
 #[test]
-fn every_specimen_gets_its_verdict() {
-    let judged = judge(&house().join("specimens/layer_norm_backward"));
-    require(&judged, &[(Kind::Honest, 3), (Kind::HonestOdd, 6), (Kind::Defective, 14)]);
+fn every_layer_norm_gets_its_verdict() {
+    every_specimen_gets_its_verdict("layer_norm_backward");
+}
+
+#[test]
+fn every_softmax_topk_gets_its_verdict() {
+    every_specimen_gets_its_verdict("fused_softmax_topk");
+}
+
+fn every_specimen_gets_its_verdict(challenge: &str) {
+    let judged = judge(&house().join("specimens").join(challenge));
+    require(&judged, &[(Kind::Honest, 5), (Kind::HonestOdd, 8), (Kind::Defective, 22)]);
     let schema: Value =
         serde_json::from_str(&Tribunal::new().run(["schema", "verdict"]).stdout).expect("a schema");
     let validator = jsonschema::validator_for(&schema).expect("a valid schema");

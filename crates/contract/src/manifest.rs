@@ -245,7 +245,8 @@ cache_tensors = 1
         );
         assert_eq!(
             with("layer_norm_backward", "layernorm"),
-            "alice/tribunal.toml:3:13: unknown challenge `layernorm`, expected `layer_norm_backward`"
+            "alice/tribunal.toml:3:13: unknown challenge `layernorm`, expected `layer_norm_backward`, \
+             `fused_softmax_topk`"
         );
         assert_eq!(
             with("\"float64\"", "\"float8\""),

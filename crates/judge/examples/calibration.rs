@@ -1,16 +1,24 @@
-//! Writes `docs/calibration/layer_norm_backward.md`: how well the court judges.
+//! Writes `docs/calibration/<challenge>.md`: how well the courts judge. Arguments are the challenges; without any, all.
 
 use std::path::Path;
 
 use tribunal_judge::calibration::{page, powerless, try_honest, try_mutants};
-use tribunal_judge::{Effort, Seed};
+use tribunal_judge::{Challenge, Effort, Seed, challenges};
 
 const SEEDS: u64 = 20;
 
 fn main() -> std::io::Result<()> {
+    let asked: Vec<String> = std::env::args().skip(1).collect();
+    challenges::all()
+        .iter()
+        .filter(|challenge| asked.is_empty() || asked.iter().any(|id| id == challenge.contract().id))
+        .try_for_each(|challenge| write(*challenge))
+}
+
+fn write(challenge: &dyn Challenge) -> std::io::Result<()> {
     let seeds: Vec<Seed> = (0..SEEDS).map(|index| Seed(Seed::PUBLIC.0 + index)).collect();
-    let honest = try_honest(Effort::Standard, &seeds);
-    let caught = try_mutants(Effort::Standard, Seed::PUBLIC);
+    let honest = try_honest(challenge, Effort::Standard, &seeds);
+    let caught = try_mutants(challenge, Effort::Standard, Seed::PUBLIC);
     for accusation in &honest.accusations {
         eprintln!("accused: {accusation:?}");
     }
@@ -28,13 +36,18 @@ fn main() -> std::io::Result<()> {
             caught.message
         );
     }
-    for caught in (1..6).flat_map(|more| try_mutants(Effort::Standard, Seed(Seed::PUBLIC.0 + more))) {
+    for caught in
+        (1..6).flat_map(|more| try_mutants(challenge, Effort::Standard, Seed(Seed::PUBLIC.0 + more)))
+    {
         if !caught.misnamed.is_empty() {
             eprintln!("{} is also called {:?}", caught.mutant, caught.misnamed);
         }
     }
-    eprintln!("powerless: {:?}", powerless(Effort::Standard, Seed::PUBLIC, &caught));
+    eprintln!("powerless: {:?}", powerless(challenge, Effort::Standard, Seed::PUBLIC, &caught));
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/calibration");
     std::fs::create_dir_all(&folder)?;
-    std::fs::write(folder.join("layer_norm_backward.md"), page(&honest, &caught, seeds.len()))
+    std::fs::write(
+        folder.join(format!("{}.md", challenge.contract().id)),
+        page(challenge, &honest, &caught, seeds.len()),
+    )
 }

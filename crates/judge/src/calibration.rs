@@ -5,8 +5,7 @@ use std::fmt::Write as _;
 
 use rayon::prelude::*;
 
-use crate::challenges::layer_norm_backward::LayerNormBackward;
-use crate::challenges::layer_norm_backward::variants::{InProcess, Mutant, Variant, honest, mutants};
+use crate::variant::{Mutant, Variant, Variants};
 use crate::{Case, Challenge, Court, Effort, Observation, Outcome, Plan, Seed};
 
 /// What a right implementation may use of its budget at most.
@@ -57,18 +56,20 @@ pub struct Caught {
 }
 
 /// Every case that is tried at that effort, with every capability.
-pub fn cases(effort: Effort, seed: Seed) -> Vec<Box<dyn Case>> {
-    LayerNormBackward.cases(&Plan { seed, effort, capabilities: vec!["float64", "bfloat16"] })
+pub fn cases(challenge: &dyn Challenge, effort: Effort, seed: Seed) -> Vec<Box<dyn Case>> {
+    let capabilities = challenge.contract().capabilities.iter().map(|capability| capability.name).collect();
+    challenge.cases(&Plan { seed, effort, capabilities })
 }
 
 /// Tries the honest variants under each seed.
-pub fn try_honest(effort: Effort, seeds: &[Seed]) -> HonestTable {
-    let trials: Vec<(Variant, Seed)> = honest()
-        .into_iter()
-        .flat_map(|variant| seeds.iter().map(move |&seed| (variant.clone(), seed)))
+pub fn try_honest(challenge: &dyn Challenge, effort: Effort, seeds: &[Seed]) -> HonestTable {
+    let Variants { honest, .. } = challenge.variants();
+    let trials: Vec<(&Variant, Seed)> =
+        honest.iter().flat_map(|variant| seeds.iter().map(move |&seed| (variant, seed))).collect();
+    let tables: Vec<HonestTable> = trials
+        .into_par_iter()
+        .map(|(variant, seed)| honest_under(challenge, variant, effort, seed))
         .collect();
-    let tables: Vec<HonestTable> =
-        trials.into_par_iter().map(|(variant, seed)| honest_under(&variant, effort, seed)).collect();
     let mut all = HonestTable::default();
     for table in tables {
         all.accusations.extend(table.accusations);
@@ -80,9 +81,9 @@ pub fn try_honest(effort: Effort, seeds: &[Seed]) -> HonestTable {
     all
 }
 
-fn honest_under(variant: &Variant, effort: Effort, seed: Seed) -> HonestTable {
+fn honest_under(challenge: &dyn Challenge, variant: &Variant, effort: Effort, seed: Seed) -> HonestTable {
     let mut table = HonestTable::default();
-    for case in cases(effort, seed) {
+    for case in cases(challenge, effort, seed) {
         for observation in observe(case.as_ref(), variant, seed) {
             if observation.outcome != Outcome::Pass {
                 table.accusations.push(Accusation {
@@ -99,11 +100,12 @@ fn honest_under(variant: &Variant, effort: Effort, seed: Seed) -> HonestTable {
 }
 
 /// Tries every mutant.
-pub fn try_mutants(effort: Effort, seed: Seed) -> Vec<Caught> {
-    mutants().into_par_iter().map(|mutant| try_mutant(&mutant, effort, seed)).collect()
+pub fn try_mutants(challenge: &dyn Challenge, effort: Effort, seed: Seed) -> Vec<Caught> {
+    let Variants { mutants, .. } = challenge.variants();
+    mutants.par_iter().map(|mutant| try_mutant(challenge, mutant, effort, seed)).collect()
 }
 
-fn try_mutant(mutant: &Mutant, effort: Effort, seed: Seed) -> Caught {
+fn try_mutant(challenge: &dyn Challenge, mutant: &Mutant, effort: Effort, seed: Seed) -> Caught {
     let mut caught = Caught {
         mutant: mutant.variant.name,
         suspect: mutant.suspect,
@@ -114,7 +116,7 @@ fn try_mutant(mutant: &Mutant, effort: Effort, seed: Seed) -> Caught {
         unnamed: Vec::new(),
         message: String::new(),
     };
-    for case in cases(effort, seed) {
+    for case in cases(challenge, effort, seed) {
         for observation in observe(case.as_ref(), &mutant.variant, seed) {
             if observation.outcome == Outcome::Pass {
                 continue;
@@ -144,40 +146,46 @@ fn try_mutant(mutant: &Mutant, effort: Effort, seed: Seed) -> Caught {
 }
 
 fn observe(case: &dyn Case, variant: &Variant, seed: Seed) -> Vec<Observation> {
-    let mut subject = InProcess::new(variant.clone());
-    let mut court = Court::new(&mut subject, seed);
+    let mut subject = variant.stand();
+    let mut court = Court::new(subject.as_mut(), seed);
     case.examine(&mut court).expect("nothing of the machine is involved")
 }
 
 /// Cases that no mutant fails by enough: they are no evidence of anything.
-pub fn powerless(effort: Effort, seed: Seed, caught: &[Caught]) -> Vec<String> {
+pub fn powerless(challenge: &dyn Challenge, effort: Effort, seed: Seed, caught: &[Caught]) -> Vec<String> {
     let telling: BTreeSet<&String> = caught
         .iter()
         .flat_map(|caught| {
             caught.failed.iter().filter(|(_, off)| **off >= MUTANT_LIMIT).map(|(case, _)| case)
         })
         .collect();
-    cases(effort, seed).iter().map(|case| case.id()).filter(|id| !telling.contains(id)).collect()
+    cases(challenge, effort, seed).iter().map(|case| case.id()).filter(|id| !telling.contains(id)).collect()
 }
 
 /// The published table.
-pub fn page(honest_table: &HonestTable, caught: &[Caught], seeds: usize) -> String {
-    let mut text = String::from(
-        "# Calibration: layer norm, backward\n\nWritten by `cargo run --release -p tribunal-judge --example calibration`; a \
+pub fn page(
+    challenge: &dyn Challenge,
+    honest_table: &HonestTable,
+    caught: &[Caught],
+    seeds: usize,
+) -> String {
+    let mut text = format!("# Calibration: {}\n\n", challenge.contract().title.to_lowercase());
+    text.push_str(
+        "Written by `cargo run --release -p tribunal-judge --example calibration`; a \
          test holds it to account.\n\nErrors are in units of the error budget of their element. An honest implementation \
          must stay below 0.5, a wrong one must exceed 2 somewhere, and 1 is the limit.\n\n",
     );
     let _ = writeln!(
         text,
         "{} honest variants under {seeds} seeds, {} mutants under one. {} accusations of honest variants.\n",
-        honest().len(),
+        challenge.variants().honest.len(),
         caught.len(),
         honest_table.accusations.len()
     );
     text += "## Families\n\n| family | cases | most that an honest one used | mutants that fail here | \
              least of their errors |\n|---|---|---|---|---|\n";
     let mut families: Vec<&str> = Vec::new();
-    for case in cases(Effort::Standard, Seed::PUBLIC) {
+    for case in cases(challenge, Effort::Standard, Seed::PUBLIC) {
         if !families.contains(&case.family().name()) {
             families.push(case.family().name());
         }

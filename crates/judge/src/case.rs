@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tribunal_runner::MachineError;
 
+use crate::variant::Variants;
 use crate::workload::Workloads;
 use crate::{Court, Dimension, Observation, Seed};
 
@@ -20,6 +21,9 @@ pub trait Challenge: Sync {
 
     /// The case of that id, though it be a shrunk one that is in no list.
     fn case(&self, id: &str) -> Option<Box<dyn Case>>;
+
+    /// Implementations whose verdict is known, for the calibration of its court.
+    fn variants(&self) -> Variants;
 
     /// What is timed and weighed; nothing where a challenge is about answers only.
     fn workloads(&self, _plan: &Plan) -> Workloads {
@@ -98,6 +102,17 @@ pub enum Effort {
     Standard,
     /// Bigger shapes, more cases, narrower intervals.
     Full,
+}
+
+impl Effort {
+    /// Whether what is tried from `least` on is tried at this effort.
+    pub fn includes(self, least: Self) -> bool {
+        match self {
+            Self::Quick => least == Self::Quick,
+            Self::Standard => least != Self::Full,
+            Self::Full => true,
+        }
+    }
 }
 
 /// What a challenge needs to know to list its cases.

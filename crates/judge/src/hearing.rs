@@ -361,6 +361,10 @@ impl Weighed for Dock {
         Ok(self.session.memory()?.resident_bytes)
     }
 
+    fn call_weighed(&mut self, call: &Call<'_>) -> Result<(Answer, u64), Trouble> {
+        self.waiting(|session| session.call_weighed(call))
+    }
+
     fn idle_cpu_s(&mut self, window: Duration) -> Result<f64, Trouble> {
         Ok(self.session.idle_cpu_s(window)?)
     }

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod arithmetic;
 pub mod calibration;
 mod case;
 pub mod challenges;
@@ -16,15 +17,21 @@ pub mod controls;
 mod court;
 mod direction;
 mod double_double;
+mod draw;
 mod evidence;
 mod examine;
 mod finding;
 mod hearing;
+pub mod lead;
 mod machine;
 pub mod measure;
+pub mod precision;
+pub mod report;
 pub mod rubric;
 mod seed;
+mod shape;
 pub mod trial;
+pub mod variant;
 mod verdict;
 pub mod workload;
 

@@ -7,18 +7,18 @@ use tribunal_runner::Trouble;
 
 use crate::conduct;
 use crate::examine::{Examined, Watch, examine, finding_about};
-use crate::measure::{self, Extent, Weighed, bandwidth};
-use crate::workload::Workloads;
+use crate::measure::{self, Extent, Rate, Weighed, bandwidth};
+use crate::workload::{Scratch, Sweep, Workload, Workloads};
 use crate::{Challenge, Dimension, Finding, Measurement, Outcome, Plan, Severity, Subject};
 
 /// A play longer than this is not repeated for an interval.
 const LONG_PLAY_S: f64 = 1.0;
 
-/// Time over floor beyond which a submission is called slow: nothing that leaves the loops to compiled code is.
-const SLOW: f64 = 60.0;
+/// Reads of the data beyond which the time says nothing about them: it goes into something else.
+const MANY_PASSES: f64 = 10.0;
 
-/// Growth beyond which time is said to grow faster than the data. Leaving a cache adds a few tenths to an honest 1.
-const SUPERLINEAR: f64 = 1.4;
+/// Rows beyond which a call is said to store rows that it need not.
+const STORES_ROWS: f64 = 0.5;
 
 /// Kept bytes over the least possible beyond which a cache is called bloated: half a tensor more than one.
 const BLOATED: f64 = 1.5;
@@ -103,6 +103,43 @@ impl Measured {
         self.findings.push(finding);
     }
 
+    /// How time grows along a sweep.
+    fn growth(&mut self, sweep: &Sweep, points: &[(f64, f64)]) {
+        let (axis, unit) = (sweep.axis, if sweep.axis == "k" { "winners" } else { "elements" });
+        let exponent = measure::growth(points);
+        let span = format!("{axis}, {:.0} to {:.0} {unit}", points[0].0, points[points.len() - 1].0);
+        // Only growth with the data has a floor: reading them all.
+        self.measurements.push(if unit == "elements" {
+            plain("growth", &span, exponent, "1", 1.0)
+        } else {
+            without_floor("growth_with_k", &span, exponent, "1")
+        });
+        let failed = (exponent > sweep.most).then(|| {
+            let message =
+                format!("time grows with the number of {unit} to the power {exponent:.2} over {span}");
+            (Severity::Minor, message, Some(sweep.suspect))
+        });
+        let about = format!("performance/growth/{axis}");
+        self.push_finding(&about, "time_grows_as_it_should", Dimension::Performance, failed);
+    }
+
+    /// How often the data can have been read at most: the time for more data, over the time of reading them once.
+    fn passes(&mut self, sweep: &Sweep, points: &[(f64, f64)], rate: &Rate) {
+        let (Some(bytes), [.., (few, short), (many, long)]) = (sweep.bytes_read_per_element, points) else {
+            return;
+        };
+        let passes = (long - short) / (many - few) * rate.read / bytes;
+        if passes > MANY_PASSES {
+            self.omissions.push(format!(
+                "how often the {} is read cannot be told from the time, which would allow for {passes:.0} reads",
+                sweep.axis
+            ));
+        } else if passes > 0.0 {
+            let span = format!("{}, {few:.0} to {many:.0} elements", sweep.axis);
+            self.measurements.push(plain("passes_at_most", &span, passes, "reads", 1.0));
+        }
+    }
+
     fn trouble(&mut self, about: &str, dimension: Dimension, trouble: &Trouble) {
         let finding = |outcome, severity, message, suspect| {
             finding_about(about, "measured", dimension, outcome, severity, message, suspect)
@@ -126,6 +163,10 @@ fn memory(
     watch: &dyn Watch,
     measured: &mut Measured,
 ) -> Result<(), Trouble> {
+    if let Some(scratch) = &workloads.scratch {
+        watch.step("memory beyond inputs and outputs");
+        weigh_scratch(scratch, subject, rng, measured)?;
+    }
     let Some([small, weighed]) = &workloads.weighed else { return Ok(()) };
     if let Some(state) = weighed.state() {
         watch.step("memory a state keeps");
@@ -148,6 +189,28 @@ fn memory(
     let peak = measure::peak_bytes(small.as_ref(), weighed.as_ref(), subject, rng)?;
     let floor = weighed.peak_floor_bytes() as f64;
     measured.measurements.push(plain("peak_bytes", &weighed.name(), peak, "B", floor));
+    Ok(())
+}
+
+fn weigh_scratch(
+    scratch: &Scratch,
+    subject: &mut dyn Weighed,
+    rng: &mut ChaCha8Rng,
+    measured: &mut Measured,
+) -> Result<(), Trouble> {
+    let bytes = measure::scratch_bytes(scratch.small.as_ref(), scratch.workload.as_ref(), subject, rng)?;
+    let rows = bytes / scratch.row_bytes as f64;
+    let about = scratch.workload.name();
+    measured.measurements.push(without_floor("scratch_rows", &about, rows, "rows"));
+    let failed = (rows > STORES_ROWS).then(|| {
+        let message = format!(
+            "a call of {about} takes {:.1} MB beyond its inputs and outputs, {rows:.1} rows of float32, none of which need be \
+             stored",
+            bytes / 1e6
+        );
+        (Severity::Minor, message, Some("row_materialised"))
+    });
+    measured.push_finding("memory/scratch", "no_row_is_stored", Dimension::Memory, failed);
     Ok(())
 }
 
@@ -177,8 +240,7 @@ fn time(
         let floor = workload.floor_s(&bandwidth(workload.working_set_bytes(), 0.08));
         let reference = reference.as_deref_mut().map(|reference| reference as &mut dyn Subject);
         let timed = measure::time(workload.as_ref(), subject, reference, extent, rng)?;
-        let about = format!("performance/{}", workload.name().replace(' ', "/"));
-        judge_time(&about, timed.time.value / floor, timed.wrong.as_deref(), measured);
+        judge_time(workload.as_ref(), timed.time.value / floor, timed.wrong.as_deref(), measured);
         measured.measurements.push(Measurement {
             name: "time".to_owned(),
             workload: workload.name(),
@@ -208,14 +270,16 @@ fn sweeps(
 ) -> Result<f64, Trouble> {
     let mut seconds_per_element = 0.0f64;
     subject.restart()?;
-    for (axis, sizes) in &workloads.sweeps {
+    for sweep in &workloads.sweeps {
+        let axis = sweep.axis;
         watch.step(&format!("growth over {axis}"));
-        let mut points = Vec::new();
+        let (mut points, mut rates) = (Vec::new(), Vec::new());
         let mut last = None;
-        for workload in sizes {
+        for (size, workload) in &sweep.sizes {
             let started = Instant::now();
             let (seconds, wrong) = measure::time_roughly(workload.as_ref(), subject, rng)?;
-            points.push((workload.elements() as f64, seconds));
+            points.push((*size, seconds));
+            rates.push(bandwidth(workload.working_set_bytes(), 0.02));
             last = Some((workload, seconds, wrong));
             if started.elapsed().as_secs_f64() > LONG_PLAY_S {
                 break;
@@ -223,29 +287,24 @@ fn sweeps(
         }
         let Some((workload, seconds, wrong)) = last else { continue };
         seconds_per_element = seconds_per_element.max(seconds / workload.elements() as f64);
-        let floor = workload.floor_s(&bandwidth(workload.working_set_bytes(), 0.02));
-        let about = format!("performance/{}", workload.name().replace(' ', "/"));
-        judge_time(&about, seconds / floor, wrong.as_deref(), measured);
+        let rate = rates.last().expect("a size was timed");
+        judge_time(workload.as_ref(), seconds / workload.floor_s(rate), wrong.as_deref(), measured);
         if points.len() < 2 {
             measured
                 .omissions
                 .push(format!("growth over {axis} was not measured: one size took {seconds:.1} s"));
             continue;
         }
-        let exponent = measure::growth(&points);
-        let span = format!("{axis}, {:.0} to {:.0} elements", points[0].0, points[points.len() - 1].0);
-        measured.measurements.push(plain("growth", &span, exponent, "1", 1.0));
-        let failed = (exponent > SUPERLINEAR).then(|| {
-            let message =
-                format!("time grows with the number of elements to the power {exponent:.2} over {span}");
-            (Severity::Minor, message, Some("superlinear_cost"))
-        });
-        measured.push_finding(
-            &format!("performance/growth/{axis}"),
-            "time_grows_linearly",
-            Dimension::Performance,
-            failed,
-        );
+        // What leaves a cache slows down, and that is not the submission's: the bytes of every size are counted at the pace of
+        // the largest, whatever else the time went into.
+        let slower = sweep.sizes.iter().zip(&rates).map(|((_, w), own)| w.floor_s(rate) - w.floor_s(own));
+        let at_one_pace: Vec<(f64, f64)> = points
+            .iter()
+            .zip(slower)
+            .map(|(&(size, seconds), slower)| (size, seconds + slower.max(0.0)))
+            .collect();
+        measured.growth(sweep, &at_one_pace);
+        measured.passes(sweep, &points, rate);
     }
     Ok(seconds_per_element)
 }
@@ -261,10 +320,11 @@ fn rest(subject: &mut dyn Weighed, measured: &mut Measured) -> Result<(), Troubl
     Ok(())
 }
 
-fn judge_time(about: &str, of_floor: f64, wrong: Option<&str>, measured: &mut Measured) {
+fn judge_time(workload: &dyn Workload, of_floor: f64, wrong: Option<&str>, measured: &mut Measured) {
+    let about = &format!("performance/{}", workload.name().replace(' ', "/"));
     let failed = wrong.map(|why| (Severity::Major, format!("a timed call answered wrongly: {why}"), None));
     measured.push_finding(about, "timed_results_right", Dimension::Performance, failed);
-    let failed = (of_floor > SLOW).then(|| {
+    let failed = (of_floor > workload.slow_over_floor()).then(|| {
         let message = format!("takes {of_floor:.0} times as long as moving the bytes that must be moved");
         (Severity::Minor, message, Some("slow"))
     });
@@ -283,6 +343,10 @@ fn judge_time(about: &str, of_floor: f64, wrong: Option<&str>, measured: &mut Me
             None,
         ));
     }
+}
+
+fn without_floor(name: &str, workload: &str, value: f64, unit: &str) -> Measurement {
+    Measurement { floor: None, of_floor: None, ..plain(name, workload, value, unit, 1.0) }
 }
 
 fn plain(name: &str, workload: &str, value: f64, unit: &str, floor: f64) -> Measurement {

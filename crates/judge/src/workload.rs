@@ -33,8 +33,17 @@ pub trait Workload: Send + Sync {
         None
     }
 
-    /// The least memory at the peak of a play beyond its inputs.
-    fn peak_floor_bytes(&self) -> u64;
+    /// Time over floor beyond which a subject is called slow: nothing that leaves the loops to compiled code is. Array
+    /// libraries are seen at 20 to 180 times the floor of a layer norm, by how fast the machine's caches are; a loop over rows
+    /// in Python at more than 500.
+    fn slow_over_floor(&self) -> f64 {
+        300.0
+    }
+
+    /// The least memory at the peak of a play beyond its inputs, for workloads that are weighed.
+    fn peak_floor_bytes(&self) -> u64 {
+        0
+    }
 }
 
 /// A challenge's workloads.
@@ -42,10 +51,44 @@ pub trait Workload: Send + Sync {
 pub struct Workloads {
     /// Timed beside the reference, with an interval.
     pub timed: Vec<Box<dyn Workload>>,
-    /// Sizes that grow along one axis, by the axis's name.
-    pub sweeps: Vec<(&'static str, Vec<Box<dyn Workload>>)>,
+    /// Sizes that grow along one axis.
+    pub sweeps: Vec<Sweep>,
     /// A small one to warm a process with, and one to weigh.
     pub weighed: Option<[Box<dyn Workload>; 2]>,
+    /// What calls take beyond their inputs and outputs, where that should be next to nothing.
+    pub scratch: Option<Scratch>,
+}
+
+/// Sizes that grow along one axis: how does time grow?
+pub struct Sweep {
+    /// The axis's name.
+    pub axis: &'static str,
+    /// How large, and the workload.
+    pub sizes: Vec<(f64, Box<dyn Workload>)>,
+    /// The power of the size beyond which time grows too fast.
+    pub most: f64,
+    /// The name of that.
+    pub suspect: &'static str,
+    /// Bytes read for one element more, where the time for them tells how often they are read at most.
+    pub bytes_read_per_element: Option<f64>,
+}
+
+impl Sweep {
+    /// Time over the number of elements. Noise adds a few tenths to an honest power of 1.
+    pub fn over_elements(axis: &'static str, workloads: Vec<Box<dyn Workload>>) -> Self {
+        let sizes = workloads.into_iter().map(|workload| (workload.elements() as f64, workload)).collect();
+        Self { axis, sizes, most: 1.3, suspect: "superlinear_cost", bytes_read_per_element: None }
+    }
+}
+
+/// Extra memory of calls, counted in rows that need not be stored.
+pub struct Scratch {
+    /// Warms a process.
+    pub small: Box<dyn Workload>,
+    /// Is weighed.
+    pub workload: Box<dyn Workload>,
+    /// Bytes of one row.
+    pub row_bytes: u64,
 }
 
 /// A workload that leaves a state behind.

@@ -3,14 +3,14 @@
 use tribunal_judge::calibration::{
     Caught, HONEST_LIMIT, HonestTable, MUTANT_LIMIT, page, powerless, try_honest, try_mutants,
 };
-use tribunal_judge::{Effort, Seed};
+use tribunal_judge::{Challenge, Effort, Seed, challenges};
 
 /// More seeds where arithmetic is compiled to be fast.
 const SEEDS: u64 = if cfg!(debug_assertions) { 2 } else { 20 };
 
-fn honest() -> HonestTable {
+fn honest(challenge: &dyn Challenge) -> HonestTable {
     let seeds: Vec<Seed> = (0..SEEDS).map(|index| Seed(Seed::PUBLIC.0 + index)).collect();
-    try_honest(Effort::Standard, &seeds)
+    try_honest(challenge, Effort::Standard, &seeds)
 }
 
 fn check_mutants(caught: &[Caught]) {
@@ -25,19 +25,28 @@ fn check_mutants(caught: &[Caught]) {
 
 #[test]
 fn honest_variants_keep_clear_of_their_budgets_and_mutants_are_named() {
-    let honest = honest();
+    for challenge in challenges::all() {
+        check(*challenge);
+    }
+}
+
+fn check(challenge: &dyn Challenge) {
+    let honest = honest(challenge);
     assert!(honest.accusations.is_empty(), "{:?}", honest.accusations);
     for (case, used) in &honest.used {
         assert!(*used <= HONEST_LIMIT, "{case}: an honest variant used {used} of its budget");
     }
-    let caught = try_mutants(Effort::Standard, Seed::PUBLIC);
+    let caught = try_mutants(challenge, Effort::Standard, Seed::PUBLIC);
     check_mutants(&caught);
-    assert_eq!(powerless(Effort::Standard, Seed::PUBLIC, &caught), [""; 0], "cases that no mutant fails");
+    let powerless = powerless(challenge, Effort::Standard, Seed::PUBLIC, &caught);
+    assert_eq!(powerless, [""; 0], "cases that no mutant fails");
 
-    let published = include_str!("../../../docs/calibration/layer_norm_backward.md");
+    let id = challenge.contract().id;
+    let path = format!("{}/../../docs/calibration/{id}.md", env!("CARGO_MANIFEST_DIR"));
+    let published = std::fs::read_to_string(path).expect("the page of the challenge");
     assert_eq!(
-        claims(&page(&honest, &caught, 20)),
-        claims(published),
+        claims(&page(challenge, &honest, &caught, 20)),
+        claims(&published),
         "run the example to write the page again"
     );
 }

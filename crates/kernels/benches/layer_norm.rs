@@ -13,12 +13,13 @@
 
 #[path = "support/arena.rs"]
 mod arena;
+#[path = "support/figures.rs"]
+mod figures;
 #[path = "support/probe.rs"]
 mod probe;
 
-use std::time::Instant;
-
 use arena::{ARENA_BYTES, Arena};
+use figures::{median, min, timed};
 use probe::Way;
 use tribunal_kernels::layer_norm::{
     BackwardInputs, BackwardOptions, BackwardOutputs, ForwardInputs, ForwardOptions, ForwardOutputs, Shape,
@@ -108,12 +109,6 @@ struct Times {
     probes: [Vec<f64>; 3],
 }
 
-fn timed(work: impl FnOnce()) -> f64 {
-    let start = Instant::now();
-    work();
-    start.elapsed().as_secs_f64()
-}
-
 impl Bench {
     fn measure(&mut self, pass: Pass, shape: Shape) -> Times {
         let Shape { rows, cols } = shape;
@@ -131,9 +126,9 @@ impl Bench {
                 let range = slot * len..(slot + 1) * len;
                 slot = (slot + 1) % slots;
                 let (x, dy, out) = (
-                    &self.x.floats()[range.clone()],
-                    &self.dy.floats()[range.clone()],
-                    &mut self.out.floats_mut()[range],
+                    &self.x.elements()[range.clone()],
+                    &self.dy.elements()[range.clone()],
+                    &mut self.out.elements_mut()[range],
                 );
                 // Who goes first changes from round to round.
                 let contestant = (turn + round) % 4;
@@ -163,16 +158,6 @@ impl Bench {
         }
         times
     }
-}
-
-fn min(times: &[f64]) -> f64 {
-    times.iter().copied().fold(f64::INFINITY, f64::min)
-}
-
-fn median(times: &[f64]) -> f64 {
-    let mut sorted = times.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted[sorted.len() / 2]
 }
 
 fn main() {

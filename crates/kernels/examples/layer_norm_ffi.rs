@@ -3,48 +3,17 @@
 //!
 //! Each function returns 0, or 1 if it was refused.
 
+#[path = "support/ffi.rs"]
+mod ffi;
 #[path = "../benches/support/probe.rs"]
 mod probe;
 
-use std::sync::RwLock;
-
+use ffi::run;
 use probe::Way;
-use tribunal_kernels::Isa;
 use tribunal_kernels::layer_norm::{
     BackwardInputs, BackwardOptions, BackwardOutputs, ForwardInputs, ForwardOptions, ForwardOutputs, Shape,
     backward, forward,
 };
-
-static POOL: RwLock<Option<rayon::ThreadPool>> = RwLock::new(None);
-
-/// Sets the number of threads for all that follows.
-#[unsafe(no_mangle)]
-pub extern "C" fn tribunal_set_threads(threads: usize) -> i32 {
-    let Ok(pool) = rayon::ThreadPoolBuilder::new().num_threads(threads).build() else { return 1 };
-    *POOL.write().expect("nobody panics with the lock") = Some(pool);
-    0
-}
-
-/// The name of the instruction set in use, as a C string.
-#[unsafe(no_mangle)]
-pub extern "C" fn tribunal_isa() -> *const std::ffi::c_char {
-    match Isa::best() {
-        Isa::Avx512 => c"avx512",
-        Isa::Avx2 => c"avx2",
-        Isa::Neon => c"neon",
-        Isa::Portable => c"portable",
-    }
-    .as_ptr()
-}
-
-fn run(work: impl FnOnce() -> bool + Send) -> i32 {
-    let pool = POOL.read().expect("nobody panics with the lock");
-    let accepted = match pool.as_ref() {
-        Some(pool) => pool.install(work),
-        None => work(),
-    };
-    i32::from(!accepted)
-}
 
 /// # Safety
 /// - `x` and `y` point to `rows * cols` floats, `gamma` and `beta` to `cols`, `mean` and `rstd` to `rows`; outputs overlap

@@ -41,10 +41,12 @@ mod element;
 pub mod gradient_check;
 mod isa;
 pub mod layer_norm;
+pub mod sampling;
 mod simd;
+pub mod softmax_topk;
 pub mod stores;
 
 pub use element::{Accumulator, Element};
-pub use half::bf16;
+pub use half::{bf16, f16};
 pub use isa::{Isa, UnknownIsa};
 pub use stores::Stores;

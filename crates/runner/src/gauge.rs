@@ -39,6 +39,11 @@ impl Memory {
     }
 }
 
+/// Makes the peak of process `pid` what is resident now. Says whether the kernel lets us.
+pub fn forget_peak(pid: Pid) -> bool {
+    std::fs::write(format!("/proc/{}/clear_refs", pid.as_raw_pid()), "5").is_ok()
+}
+
 /// How the scheduler treated a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Schedule {
@@ -152,6 +157,16 @@ mod tests {
         let after = Memory::of(me()).unwrap();
         assert!(during.anonymous_bytes >= before.anonymous_bytes + BYTES * 9 / 10, "{before:?} {during:?}");
         assert!(after.peak_bytes >= during.resident_bytes * 9 / 10, "{during:?} {after:?}");
+    }
+
+    #[test]
+    fn a_peak_can_be_forgotten() {
+        const BYTES: u64 = 64 << 20;
+        drop(std::hint::black_box(vec![1u8; BYTES as usize]));
+        let before = Memory::of(me()).unwrap();
+        assert!(forget_peak(me()), "the kernel lets a process forget its own");
+        let after = Memory::of(me()).unwrap();
+        assert!(after.peak_bytes + BYTES / 2 < before.peak_bytes, "{before:?} {after:?}");
     }
 
     #[test]

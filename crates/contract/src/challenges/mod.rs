@@ -1,13 +1,15 @@
 //! The challenges, one file each.
 
+mod fused_softmax_topk;
 mod layer_norm_backward;
 
+pub use fused_softmax_topk::FUSED_SOFTMAX_TOPK;
 pub use layer_norm_backward::LAYER_NORM_BACKWARD;
 
 use crate::Challenge;
 
 /// Every challenge.
-pub const ALL: &[&Challenge] = &[&LAYER_NORM_BACKWARD];
+pub const ALL: &[&Challenge] = &[&LAYER_NORM_BACKWARD, &FUSED_SOFTMAX_TOPK];
 
 /// The challenge of that id.
 pub fn find(id: &str) -> Option<&'static Challenge> {

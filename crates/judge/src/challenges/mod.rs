@@ -1,12 +1,13 @@
 //! The challenges, one folder each.
 
+pub mod fused_softmax_topk;
 pub mod layer_norm_backward;
 
 use crate::Challenge;
 
 /// Every challenge.
 pub fn all() -> &'static [&'static dyn Challenge] {
-    &[&layer_norm_backward::LayerNormBackward]
+    &[&layer_norm_backward::LayerNormBackward, &fused_softmax_topk::FusedSoftmaxTopk]
 }
 
 /// The challenge of that id.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rand_chacha::ChaCha8Rng;
-use tribunal_contract::StateId;
+use tribunal_contract::{Answer, Call, StateId};
 use tribunal_runner::Trouble;
 
 use super::median;
@@ -23,6 +23,10 @@ pub trait Weighed: Subject {
 
     /// Bytes of all memory in use now.
     fn resident_bytes(&mut self) -> Result<u64, Trouble>;
+
+    /// Makes one call, and tells the bytes that it took at its peak beyond what was in use when its inputs and outputs were in
+    /// place.
+    fn call_weighed(&mut self, call: &Call<'_>) -> Result<(Answer, u64), Trouble>;
 
     /// Processor seconds that it uses in a while in which nothing is asked of it.
     fn idle_cpu_s(&mut self, window: Duration) -> Result<f64, Trouble>;
@@ -60,4 +64,41 @@ pub fn peak_bytes(
     let before = subject.resident_bytes()?;
     workload.warm(rng, subject)?;
     Ok(subject.peak_bytes()?.saturating_sub(before) as f64)
+}
+
+/// Bytes that a call of one play takes at most beyond its inputs and outputs, in a fresh process warmed by a small play:
+/// what a process keeps from a call of the same size would hide what the next one takes.
+pub fn scratch_bytes(
+    small: &dyn Workload,
+    workload: &dyn Workload,
+    subject: &mut dyn Weighed,
+    rng: &mut ChaCha8Rng,
+) -> Result<f64, Trouble> {
+    subject.restart()?;
+    small.warm(rng, subject)?;
+    let mut scales = Scales { subject, most: 0 };
+    workload.warm(rng, &mut scales)?;
+    Ok(scales.most as f64)
+}
+
+/// A subject every call of which is weighed.
+struct Scales<'a> {
+    subject: &'a mut dyn Weighed,
+    most: u64,
+}
+
+impl Subject for Scales<'_> {
+    fn call(&mut self, call: &Call<'_>) -> Result<Answer, Trouble> {
+        let (answer, bytes) = self.subject.call_weighed(call)?;
+        self.most = self.most.max(bytes);
+        Ok(answer)
+    }
+
+    fn release(&mut self, state: StateId) -> Result<(), Trouble> {
+        self.subject.release(state)
+    }
+
+    fn restart(&mut self) -> Result<(), Trouble> {
+        self.subject.restart()
+    }
 }

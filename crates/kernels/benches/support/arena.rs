@@ -38,7 +38,7 @@ impl Arena {
         unsafe { libc::madvise(start, ARENA_BYTES, libc::MADV_HUGEPAGE) };
         let mut arena = Arena { start: NonNull::new(start.cast()).expect("a mapping has an address") };
         let mut state = seed | 1;
-        for value in arena.floats_mut() {
+        for value in arena.elements_mut::<f32>() {
             state ^= state << 13;
             state ^= state >> 17;
             state ^= state << 5;
@@ -47,13 +47,18 @@ impl Arena {
         arena
     }
 
-    pub(crate) fn floats_mut(&mut self) -> &mut [f32] {
-        // SAFETY: the mapping holds `ARENA_BYTES` from `start` on, zeroed or written by us, and `self` is borrowed mutably.
-        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), ARENA_BYTES / 4) }
+    /// All of it, as numbers of type `T`: f32, f16 or bf16.
+    pub(crate) fn elements_mut<T>(&mut self) -> &mut [T] {
+        assert!(size_of::<T>() <= 4);
+        // SAFETY: the mapping holds `ARENA_BYTES` from `start` on, zeroed or written by us, and `self` is borrowed mutably;
+        // any bits are a number.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr().cast(), ARENA_BYTES / size_of::<T>()) }
     }
 
-    pub(crate) fn floats(&self) -> &[f32] {
-        // SAFETY: the mapping holds `ARENA_BYTES` from `start` on, zeroed or written by us, and `self` is borrowed.
-        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), ARENA_BYTES / 4) }
+    /// The same, to read.
+    pub(crate) fn elements<T>(&self) -> &[T] {
+        assert!(size_of::<T>() <= 4);
+        // SAFETY: as above, and `self` is borrowed.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast(), ARENA_BYTES / size_of::<T>()) }
     }
 }

@@ -2,9 +2,9 @@
 
 use std::arch::x86_64::*;
 
-use half::bf16;
+use half::{bf16, f16};
 
-use super::{Op, Simd};
+use super::{Compare, EXPONENT_MIN, Exp2, Load, LogitOp, LogitSimd, Op, Simd, Sort};
 use crate::element::Element;
 
 /// Proof that this CPU has AVX2 and FMA.
@@ -15,7 +15,11 @@ impl Avx2 {
     #[inline]
     pub(crate) fn new() -> Option<Avx2> {
         // The same list as on `run_with_features`.
-        let has = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+        let has = is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("fma")
+            && is_x86_feature_detected!("f16c")
+            && is_x86_feature_detected!("popcnt")
+            && is_x86_feature_detected!("bmi1");
         has.then_some(Avx2(()))
     }
 
@@ -29,10 +33,28 @@ impl Avx2 {
 
     /// # Safety
     /// - The CPU has the features below; a value of `Avx2` proves it.
-    #[target_feature(enable = "avx2,fma")]
+    #[target_feature(enable = "avx2,fma,f16c,popcnt,bmi1")]
     unsafe fn run_with_features<T: Element, O: Op<T>>(self, op: O)
     where
         Avx2: Simd<T>,
+    {
+        op.eval(self);
+    }
+
+    pub(crate) fn run_logits<T, O: LogitOp<T>>(self, op: O)
+    where
+        Avx2: LogitSimd<T>,
+    {
+        // SAFETY: the CPU must have the features that the callee enables; `self` was made by `new`, which checked.
+        unsafe { self.run_logits_with_features(op) }
+    }
+
+    /// # Safety
+    /// - The CPU has the features below; a value of `Avx2` proves it.
+    #[target_feature(enable = "avx2,fma,f16c,popcnt,bmi1")]
+    unsafe fn run_logits_with_features<T, O: LogitOp<T>>(self, op: O)
+    where
+        Avx2: LogitSimd<T>,
     {
         op.eval(self);
     }
@@ -139,7 +161,7 @@ impl Avx2 {
     }
 }
 
-impl Simd<f32> for Avx2 {
+impl Load<f32, f32> for Avx2 {
     #[inline(always)]
     unsafe fn load(self, p: *const f32) -> __m256 {
         // SAFETY: as above.
@@ -151,6 +173,9 @@ impl Simd<f32> for Avx2 {
         // SAFETY: as above.
         unsafe { _mm256_blendv_ps(fill, _mm256_maskload_ps(p, mask), _mm256_castsi256_ps(mask)) }
     }
+}
+
+impl Simd<f32> for Avx2 {
     #[inline(always)]
     unsafe fn store(self, p: *mut f32, v: __m256) {
         // SAFETY: as above.
@@ -169,7 +194,7 @@ impl Simd<f32> for Avx2 {
     }
 }
 
-impl Simd<f64> for Avx2 {
+impl Load<f64, f64> for Avx2 {
     #[inline(always)]
     unsafe fn load(self, p: *const f64) -> __m256d {
         // SAFETY: as above.
@@ -181,6 +206,9 @@ impl Simd<f64> for Avx2 {
         // SAFETY: as above.
         unsafe { _mm256_blendv_pd(fill, _mm256_maskload_pd(p, mask), _mm256_castsi256_pd(mask)) }
     }
+}
+
+impl Simd<f64> for Avx2 {
     #[inline(always)]
     unsafe fn store(self, p: *mut f64, v: __m256d) {
         // SAFETY: as above.
@@ -199,7 +227,7 @@ impl Simd<f64> for Avx2 {
     }
 }
 
-impl Simd<bf16> for Avx2 {
+impl Load<bf16, f32> for Avx2 {
     #[inline(always)]
     unsafe fn load(self, p: *const bf16) -> __m256 {
         // SAFETY: as above.
@@ -218,6 +246,9 @@ impl Simd<bf16> for Avx2 {
             _mm256_blendv_ps(fill, read, _mm256_castsi256_ps(self.first_8(n)))
         }
     }
+}
+
+impl Simd<bf16> for Avx2 {
     #[inline(always)]
     unsafe fn store(self, p: *mut bf16, v: __m256) {
         // SAFETY: as above.
@@ -242,3 +273,71 @@ impl Simd<bf16> for Avx2 {
         }
     }
 }
+
+impl Load<f16, f32> for Avx2 {
+    #[inline(always)]
+    unsafe fn load(self, p: *const f16) -> __m256 {
+        // SAFETY: as above.
+        unsafe { _mm256_cvtph_ps(_mm_loadu_si128(p.cast())) }
+    }
+    #[inline(always)]
+    unsafe fn load_partial(self, p: *const f16, n: usize, fill: __m256) -> __m256 {
+        let mut lanes = [f16::ZERO; 8];
+        // SAFETY:
+        // - the source holds `n` elements, as the caller vouches, and `lanes` holds 8, which is more;
+        // - the load reads the 16 bytes of `lanes`, which a local variable keeps valid;
+        // - the intrinsics need AVX2 and F16C: `self` proves that the CPU has them.
+        unsafe {
+            std::ptr::copy_nonoverlapping(p, lanes.as_mut_ptr(), n);
+            let read = _mm256_cvtph_ps(_mm_loadu_si128(lanes.as_ptr().cast()));
+            _mm256_blendv_ps(fill, read, _mm256_castsi256_ps(self.first_8(n)))
+        }
+    }
+}
+
+impl Compare for Avx2 {
+    #[inline(always)]
+    fn max(self, a: __m256, b: __m256) -> __m256 {
+        // SAFETY: as above.
+        unsafe { _mm256_max_ps(a, b) }
+    }
+    #[inline(always)]
+    fn reduce_max(self, a: __m256) -> f32 {
+        // SAFETY: as above.
+        unsafe {
+            let four = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps::<1>(a));
+            let two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+            _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)))
+        }
+    }
+    #[inline(always)]
+    fn gt_mask(self, a: __m256, b: __m256) -> u64 {
+        // SAFETY: as above.
+        unsafe { _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_GT_OQ>(a, b)) as u64 }
+    }
+}
+
+impl Exp2 for Avx2 {
+    #[inline(always)]
+    fn mul_sub(self, a: __m256, b: __m256, c: __m256) -> __m256 {
+        // SAFETY: as above.
+        unsafe { _mm256_fmsub_ps(a, b, c) }
+    }
+    #[inline(always)]
+    fn fraction(self, t: __m256) -> __m256 {
+        // SAFETY: as above.
+        unsafe { _mm256_sub_ps(t, _mm256_floor_ps(t)) }
+    }
+    #[inline(always)]
+    fn scale(self, p: __m256, t: __m256) -> __m256 {
+        // SAFETY: as above.
+        unsafe {
+            let exponent = _mm256_slli_epi32::<23>(_mm256_cvttps_epi32(_mm256_floor_ps(t)));
+            let scaled = _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(p), exponent));
+            // Not less than: so NaN stays.
+            _mm256_and_ps(scaled, _mm256_cmp_ps::<_CMP_NLT_UQ>(t, _mm256_set1_ps(EXPONENT_MIN)))
+        }
+    }
+}
+
+impl Sort for Avx2 {}

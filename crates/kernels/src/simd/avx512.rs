@@ -2,9 +2,9 @@
 
 use std::arch::x86_64::*;
 
-use half::bf16;
+use half::{bf16, f16};
 
-use super::{Op, Simd};
+use super::{Compare, Exp2, Load, LogitOp, LogitSimd, Op, Simd, Sort};
 use crate::element::Element;
 
 /// Proof that this CPU has AVX-512 F, BW, DQ and VL.
@@ -18,7 +18,9 @@ impl Avx512 {
         let has = is_x86_feature_detected!("avx512f")
             && is_x86_feature_detected!("avx512bw")
             && is_x86_feature_detected!("avx512dq")
-            && is_x86_feature_detected!("avx512vl");
+            && is_x86_feature_detected!("avx512vl")
+            && is_x86_feature_detected!("popcnt")
+            && is_x86_feature_detected!("bmi1");
         has.then_some(Avx512(()))
     }
 
@@ -32,10 +34,28 @@ impl Avx512 {
 
     /// # Safety
     /// - The CPU has the features below; a value of `Avx512` proves it.
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,popcnt,bmi1")]
     unsafe fn run_with_features<T: Element, O: Op<T>>(self, op: O)
     where
         Avx512: Simd<T>,
+    {
+        op.eval(self);
+    }
+
+    pub(crate) fn run_logits<T, O: LogitOp<T>>(self, op: O)
+    where
+        Avx512: LogitSimd<T>,
+    {
+        // SAFETY: the CPU must have the features that the callee enables; `self` was made by `new`, which checked.
+        unsafe { self.run_logits_with_features(op) }
+    }
+
+    /// # Safety
+    /// - The CPU has the features below; a value of `Avx512` proves it.
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,popcnt,bmi1")]
+    unsafe fn run_logits_with_features<T, O: LogitOp<T>>(self, op: O)
+    where
+        Avx512: LogitSimd<T>,
     {
         op.eval(self);
     }
@@ -85,7 +105,7 @@ fn first(n: usize) -> u16 {
     (1 << n) - 1
 }
 
-impl Simd<f32> for Avx512 {
+impl Load<f32, f32> for Avx512 {
     #[inline(always)]
     unsafe fn load(self, p: *const f32) -> __m512 {
         // SAFETY: as above.
@@ -96,6 +116,9 @@ impl Simd<f32> for Avx512 {
         // SAFETY: as above.
         unsafe { _mm512_mask_loadu_ps(fill, first(n), p) }
     }
+}
+
+impl Simd<f32> for Avx512 {
     #[inline(always)]
     unsafe fn store(self, p: *mut f32, v: __m512) {
         // SAFETY: as above.
@@ -114,7 +137,7 @@ impl Simd<f32> for Avx512 {
     }
 }
 
-impl Simd<f64> for Avx512 {
+impl Load<f64, f64> for Avx512 {
     #[inline(always)]
     unsafe fn load(self, p: *const f64) -> __m512d {
         // SAFETY: as above.
@@ -125,6 +148,9 @@ impl Simd<f64> for Avx512 {
         // SAFETY: as above.
         unsafe { _mm512_mask_loadu_pd(fill, first(n) as u8, p) }
     }
+}
+
+impl Simd<f64> for Avx512 {
     #[inline(always)]
     unsafe fn store(self, p: *mut f64, v: __m512d) {
         // SAFETY: as above.
@@ -167,7 +193,7 @@ impl Avx512 {
     }
 }
 
-impl Simd<bf16> for Avx512 {
+impl Load<bf16, f32> for Avx512 {
     #[inline(always)]
     unsafe fn load(self, p: *const bf16) -> __m512 {
         // SAFETY: as above.
@@ -179,6 +205,9 @@ impl Simd<bf16> for Avx512 {
         // SAFETY: as above.
         unsafe { _mm512_mask_mov_ps(fill, mask, self.widen(_mm256_maskz_loadu_epi16(mask, p.cast()))) }
     }
+}
+
+impl Simd<bf16> for Avx512 {
     #[inline(always)]
     unsafe fn store(self, p: *mut bf16, v: __m512) {
         // SAFETY: as above.
@@ -194,5 +223,160 @@ impl Simd<bf16> for Avx512 {
     unsafe fn store_partial(self, p: *mut bf16, n: usize, v: __m512) {
         // SAFETY: as above.
         unsafe { _mm256_mask_storeu_epi16(p.cast(), first(n), self.narrow(v)) }
+    }
+}
+
+impl Load<f16, f32> for Avx512 {
+    #[inline(always)]
+    unsafe fn load(self, p: *const f16) -> __m512 {
+        // SAFETY: as above.
+        unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(p.cast())) }
+    }
+    #[inline(always)]
+    unsafe fn load_partial(self, p: *const f16, n: usize, fill: __m512) -> __m512 {
+        let mask = first(n);
+        // SAFETY: as above.
+        unsafe { _mm512_mask_cvtph_ps(fill, mask, _mm256_maskz_loadu_epi16(mask, p.cast())) }
+    }
+}
+
+impl Compare for Avx512 {
+    #[inline(always)]
+    fn max(self, a: __m512, b: __m512) -> __m512 {
+        // SAFETY: as above.
+        unsafe { _mm512_max_ps(a, b) }
+    }
+    #[inline(always)]
+    fn reduce_max(self, a: __m512) -> f32 {
+        // SAFETY: as above.
+        unsafe { _mm512_reduce_max_ps(a) }
+    }
+    #[inline(always)]
+    fn gt_mask(self, a: __m512, b: __m512) -> u64 {
+        // SAFETY: as above.
+        unsafe { _mm512_cmp_ps_mask::<_CMP_GT_OQ>(a, b).into() }
+    }
+    // Packed in a register and then stored: the instruction that does both is slow on Zen 4 and 5.
+    #[inline(always)]
+    unsafe fn store_packed(self, p: *mut f32, mask: u64, v: __m512) {
+        // SAFETY: as above.
+        unsafe { _mm512_storeu_ps(p, _mm512_maskz_compress_ps(mask as u16, v)) }
+    }
+}
+
+impl Exp2 for Avx512 {
+    #[inline(always)]
+    fn mul_sub(self, a: __m512, b: __m512, c: __m512) -> __m512 {
+        // SAFETY: as above.
+        unsafe { _mm512_fmsub_ps(a, b, c) }
+    }
+    #[inline(always)]
+    fn fraction(self, t: __m512) -> __m512 {
+        const DOWNWARD: i32 = 1;
+        // SAFETY: as above.
+        unsafe { _mm512_reduce_ps::<DOWNWARD>(t) }
+    }
+    #[inline(always)]
+    fn scale(self, p: __m512, t: __m512) -> __m512 {
+        // SAFETY: as above.
+        unsafe { _mm512_scalef_ps(p, t) }
+    }
+}
+
+/// Up to so many keys are sorted by a network, whose work grows as n log² n.
+const NETWORK_MAX: usize = 1 << 14;
+
+impl Sort for Avx512 {
+    /// A bitonic network (Batcher 1968), in the form in which all pairs have the larger key first.
+    #[inline(always)]
+    fn sort_falling(self, keys: &mut Vec<u64>) {
+        let len = keys.len();
+        if len > NETWORK_MAX {
+            return keys.sort_unstable_by(|a, b| b.cmp(a));
+        }
+        keys.resize(len.next_power_of_two().max(8), 0);
+        let (vectors, _) = keys.as_chunks_mut::<8>();
+        for v in &mut *vectors {
+            self.write(v, self.sort_vector(self.read(v)));
+        }
+        let mut size = 2;
+        while size <= vectors.len() {
+            for run in vectors.chunks_exact_mut(size) {
+                self.merge(run);
+            }
+            size *= 2;
+        }
+        keys.truncate(len);
+    }
+}
+
+impl Avx512 {
+    #[inline(always)]
+    fn read(self, keys: &[u64; 8]) -> __m512i {
+        // SAFETY: as above. The array has a vector's size.
+        unsafe { _mm512_loadu_si512(keys.as_ptr().cast()) }
+    }
+
+    #[inline(always)]
+    fn write(self, keys: &mut [u64; 8], v: __m512i) {
+        // SAFETY: as above. The array has a vector's size.
+        unsafe { _mm512_storeu_si512(keys.as_mut_ptr().cast(), v) }
+    }
+
+    /// Puts the larger of lanes `i` and `i ^ FLIP` into the lane that has no bit in common with `BIT`, for all `i`.
+    #[inline(always)]
+    fn exchange<const FLIP: i64, const BIT: i64>(self, v: __m512i) -> __m512i {
+        // SAFETY: as above.
+        unsafe {
+            let lanes = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
+            let partner = _mm512_permutexvar_epi64(_mm512_xor_si512(lanes, _mm512_set1_epi64(FLIP)), v);
+            let first = _mm512_testn_epi64_mask(lanes, _mm512_set1_epi64(BIT));
+            _mm512_mask_max_epu64(_mm512_min_epu64(v, partner), first, v, partner)
+        }
+    }
+
+    #[inline(always)]
+    fn sort_vector(self, v: __m512i) -> __m512i {
+        let pairs = self.exchange::<1, 1>(v);
+        let fours = self.exchange::<1, 1>(self.exchange::<3, 2>(pairs));
+        self.exchange::<1, 1>(self.exchange::<2, 2>(self.exchange::<7, 4>(fours)))
+    }
+
+    /// Sorts a vector whose lanes rise and then fall, or the other way round.
+    #[inline(always)]
+    fn sort_bitonic_vector(self, v: __m512i) -> __m512i {
+        self.exchange::<1, 1>(self.exchange::<2, 2>(self.exchange::<4, 4>(v)))
+    }
+
+    /// Merges the two sorted halves of `run`.
+    #[inline(always)]
+    fn merge(self, run: &mut [[u64; 8]]) {
+        let (front, back) = run.split_at_mut(run.len() / 2);
+        // SAFETY: as above.
+        let reverse = |v| unsafe { _mm512_permutexvar_epi64(_mm512_setr_epi64(7, 6, 5, 4, 3, 2, 1, 0), v) };
+        for (a, b) in front.iter_mut().zip(back.iter_mut().rev()) {
+            let (x, y) = (self.read(a), reverse(self.read(b)));
+            // SAFETY: as above.
+            let (larger, smaller) = unsafe { (_mm512_max_epu64(x, y), _mm512_min_epu64(x, y)) };
+            self.write(a, larger);
+            self.write(b, reverse(smaller));
+        }
+        let mut distance = run.len() / 4;
+        while distance > 0 {
+            for part in run.chunks_exact_mut(2 * distance) {
+                let (front, back) = part.split_at_mut(distance);
+                for (a, b) in front.iter_mut().zip(back) {
+                    let (x, y) = (self.read(a), self.read(b));
+                    // SAFETY: as above.
+                    let (larger, smaller) = unsafe { (_mm512_max_epu64(x, y), _mm512_min_epu64(x, y)) };
+                    self.write(a, larger);
+                    self.write(b, smaller);
+                }
+            }
+            distance /= 2;
+        }
+        for v in run {
+            self.write(v, self.sort_bitonic_vector(self.read(v)));
+        }
     }
 }

@@ -88,6 +88,12 @@ macro_rules! caches_x86_64 {
                 // SAFETY: needs SSE, which every x86-64 CPU has; a prefetch never faults, whatever the address.
                 unsafe { _mm_prefetch::<_MM_HINT_T1>(p.cast()) }
             }
+            #[inline(always)]
+            fn prefetch_first<T>(self, p: *const T) {
+                use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+                // SAFETY: as above.
+                unsafe { _mm_prefetch::<_MM_HINT_T0>(p.cast()) }
+            }
         }
     };
 }
@@ -139,8 +145,8 @@ pub(crate) trait Arith<A>: Copy {
     unsafe fn store_acc(self, p: *mut A, v: Self::V);
 }
 
-/// Moves elements of type `T` between memory and vectors of `T::Acc`.
-pub(crate) trait Simd<T: Element>: Arith<T::Acc> + Caches {
+/// Reads elements of type `T` into vectors of `A`.
+pub(crate) trait Load<T, A>: Arith<A> {
     /// Reads `LANES` elements, at any alignment.
     ///
     /// # Safety
@@ -152,7 +158,10 @@ pub(crate) trait Simd<T: Element>: Arith<T::Acc> + Caches {
     /// # Safety
     /// - `n < LANES`, and `n` elements can be read at `p`.
     unsafe fn load_partial(self, p: *const T, n: usize, fill: Self::V) -> Self::V;
+}
 
+/// Moves elements of type `T` between memory and vectors of `T::Acc`.
+pub(crate) trait Simd<T: Element>: Load<T, T::Acc> + Caches {
     /// Writes `LANES` elements, at any alignment.
     ///
     /// # Safety
@@ -181,13 +190,114 @@ pub(crate) trait Caches: Copy {
 
     /// Asks for the cache line at `p`, which need not be readable, to be brought into the second level.
     fn prefetch<T>(self, p: *const T);
+
+    /// Asks for the cache line at `p`, which need not be readable, to be brought into the first level.
+    fn prefetch_first<T>(self, p: *const T);
 }
+
+/// Compares vectors of f32.
+pub(crate) trait Compare: Arith<f32> {
+    /// The larger of each pair; either, if one is NaN.
+    fn max(self, a: Self::V, b: Self::V) -> Self::V;
+    /// The largest of four, lane by lane.
+    #[inline(always)]
+    fn max4(self, [a, b, c, d]: [Self::V; 4]) -> Self::V {
+        self.max(self.max(a, b), self.max(c, d))
+    }
+    /// The largest lane; any, if one is NaN.
+    fn reduce_max(self, a: Self::V) -> f32;
+    /// Bit `i` says whether `a > b` in lane `i`; it is not where one is NaN.
+    fn gt_mask(self, a: Self::V, b: Self::V) -> u64;
+
+    /// Writes the lanes whose bit is set in `mask`, next to each other, and anything behind them.
+    ///
+    /// # Safety
+    /// - `LANES` values can be written at `p`.
+    #[inline(always)]
+    unsafe fn store_packed(self, p: *mut f32, mut mask: u64, v: Self::V) {
+        let mut lanes = [0.0; LANES_MAX];
+        // SAFETY: the buffer has room for the widest vector.
+        unsafe { self.store_acc(lanes.as_mut_ptr(), v) };
+        let mut at = p;
+        while mask != 0 {
+            // SAFETY: there are at most `LANES` bits, and the caller vouches for so many values.
+            unsafe {
+                *at = lanes[mask.trailing_zeros() as usize % LANES_MAX];
+                at = at.add(1);
+            }
+            mask &= mask - 1;
+        }
+    }
+}
+
+/// The widest vector has so many lanes of f32.
+pub(crate) const LANES_MAX: usize = 16;
+
+/// The narrowest has so many.
+pub(crate) const LANES_MIN: usize = 4;
+
+/// Powers of two of vectors of f32.
+pub(crate) trait Exp2: Arith<f32> {
+    /// `a * b - c`, rounded once.
+    fn mul_sub(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
+
+    /// `t - floor(t)`, in 0..=1, for `t <= 1`. Anything for infinities.
+    fn fraction(self, t: Self::V) -> Self::V;
+
+    /// `p * 2^floor(t)` for `p` in 1..=2 and `t <= 1`; may be zero where that is below the normal numbers, and is for
+    /// `t` of negative infinity. NaN if either is.
+    fn scale(self, p: Self::V, t: Self::V) -> Self::V;
+
+    /// `2^t` for `t <= 1`, to 1.5 units in the last place; 0 below the normal numbers or thereabouts. NaN stays NaN.
+    #[inline(always)]
+    fn exp2(self, t: Self::V) -> Self::V {
+        let r = self.fraction(t);
+        let [c0, c1, c2, c3, c4, c5] = EXP2_COEFFICIENTS.map(
+            #[inline(always)]
+            |c| self.splat(c),
+        );
+        let p = self.mul_add(c5, r, c4);
+        let p = self.mul_add(p, r, c3);
+        let p = self.mul_add(p, r, c2);
+        let p = self.mul_add(p, r, c1);
+        let p = self.mul_add(p, r, c0);
+        self.scale(p, t)
+    }
+}
+
+/// Sorts numbers.
+pub(crate) trait Sort: Copy {
+    /// Sorts into falling order. None of the keys is zero.
+    #[inline(always)]
+    fn sort_falling(self, keys: &mut Vec<u64>) {
+        keys.sort_unstable_by(|a, b| b.cmp(a));
+    }
+}
+
+/// All that softmax asks of vectors, for logits of type `T`.
+pub(crate) trait LogitSimd<T>: Load<T, f32> + Load<f32, f32> + Compare + Exp2 + Sort + Caches {}
+
+impl<T, S: Load<T, f32> + Load<f32, f32> + Compare + Exp2 + Sort + Caches> LogitSimd<T> for S {}
 
 /// A kernel, written once over the vectors of any instruction set.
 pub(crate) trait Op<T: Element> {
     /// Runs it. Implementations are `#[inline(always)]`.
     fn eval<S: Simd<T>>(self, simd: S);
 }
+
+/// A kernel over logits, written once over the vectors of any instruction set.
+pub(crate) trait LogitOp<T> {
+    /// Runs it. Implementations are `#[inline(always)]`.
+    fn eval<S: LogitSimd<T>>(self, simd: S);
+}
+
+/// The polynomial in `r` that is nearest to `2^r` on 0..=1, relative to it, of those that are 1 at 0; lowest power first. It
+/// is off by 8.7e-8 at most.
+const EXP2_COEFFICIENTS: [f32; 6] =
+    [1.0, 0.693_151_3, 0.240_164_46, 0.055_799_913, 0.009_017_029, 0.001_867_130_8];
+
+/// The exponent of the smallest normal number.
+const EXPONENT_MIN: f32 = -126.0;
 
 /// Proof that this CPU has an instruction set.
 #[derive(Clone, Copy, Debug)]

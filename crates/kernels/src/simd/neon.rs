@@ -9,9 +9,9 @@
 use std::arch::aarch64::*;
 use std::arch::is_aarch64_feature_detected;
 
-use half::bf16;
+use half::{bf16, f16};
 
-use super::{Caches, Op, Simd};
+use super::{Caches, Compare, EXPONENT_MIN, Exp2, Load, LogitOp, LogitSimd, Op, Simd, Sort};
 use crate::element::Element;
 
 /// Proof that this CPU has NEON.
@@ -39,6 +39,24 @@ impl Neon {
     unsafe fn run_with_features<T: Element, O: Op<T>>(self, op: O)
     where
         Neon: Simd<T>,
+    {
+        op.eval(self);
+    }
+
+    pub(crate) fn run_logits<T, O: LogitOp<T>>(self, op: O)
+    where
+        Neon: LogitSimd<T>,
+    {
+        // SAFETY: the CPU must have the features that the callee enables; `self` was made by `new`, which checked.
+        unsafe { self.run_logits_with_features(op) }
+    }
+
+    /// # Safety
+    /// - The CPU has the features below; a value of `Neon` proves it.
+    #[target_feature(enable = "neon")]
+    unsafe fn run_logits_with_features<T, O: LogitOp<T>>(self, op: O)
+    where
+        Neon: LogitSimd<T>,
     {
         op.eval(self);
     }
@@ -116,6 +134,8 @@ impl Caches for Neon {
     // The prefetch intrinsic is not stable, and the prefetchers of these CPUs follow rows well.
     #[inline(always)]
     fn prefetch<T>(self, _: *const T) {}
+    #[inline(always)]
+    fn prefetch_first<T>(self, _: *const T) {}
 }
 
 // SAFETY, for the blocks below that say "as above":
@@ -124,7 +144,7 @@ impl Caches for Neon {
 
 macro_rules! simd_neon {
     ($scalar:ty, $vector:ty, $lanes:literal, $load:ident, $store:ident) => {
-        impl Simd<$scalar> for Neon {
+        impl Load<$scalar, $scalar> for Neon {
             #[inline(always)]
             unsafe fn load(self, p: *const $scalar) -> $vector {
                 // SAFETY: as above.
@@ -140,6 +160,9 @@ macro_rules! simd_neon {
                     $load(lanes.as_ptr())
                 }
             }
+        }
+
+        impl Simd<$scalar> for Neon {
             #[inline(always)]
             unsafe fn store(self, p: *mut $scalar, v: $vector) {
                 // SAFETY: as above.
@@ -190,7 +213,7 @@ impl Neon {
     }
 }
 
-impl Simd<bf16> for Neon {
+impl Load<bf16, f32> for Neon {
     #[inline(always)]
     unsafe fn load(self, p: *const bf16) -> float32x4_t {
         // SAFETY: as above.
@@ -208,6 +231,9 @@ impl Simd<bf16> for Neon {
             vld1q_f32(lanes.as_ptr())
         }
     }
+}
+
+impl Simd<bf16> for Neon {
     #[inline(always)]
     unsafe fn store(self, p: *mut bf16, v: float32x4_t) {
         // SAFETY: as above.
@@ -228,3 +254,71 @@ impl Simd<bf16> for Neon {
         }
     }
 }
+
+impl Load<f16, f32> for Neon {
+    // The intrinsics on f16 are not stable.
+    #[inline(always)]
+    unsafe fn load(self, p: *const f16) -> float32x4_t {
+        // SAFETY: `LANES` elements can be read at `p`, as the caller vouches; the read asks for no alignment.
+        let lanes = unsafe { p.cast::<[f16; 4]>().read_unaligned() }.map(f16::to_f32);
+        // SAFETY: as above. `lanes` holds a whole vector.
+        unsafe { vld1q_f32(lanes.as_ptr()) }
+    }
+    #[inline(always)]
+    unsafe fn load_partial(self, p: *const f16, n: usize, fill: float32x4_t) -> float32x4_t {
+        let mut lanes = [0.0_f32; 4];
+        // SAFETY: as above. `lanes` holds a whole vector, and the source at least `n`, which is less.
+        unsafe {
+            vst1q_f32(lanes.as_mut_ptr(), fill);
+            for (i, lane) in lanes.iter_mut().enumerate().take(n) {
+                *lane = p.add(i).read().to_f32();
+            }
+            vld1q_f32(lanes.as_ptr())
+        }
+    }
+}
+
+impl Compare for Neon {
+    #[inline(always)]
+    fn max(self, a: float32x4_t, b: float32x4_t) -> float32x4_t {
+        // SAFETY: as above.
+        unsafe { vmaxq_f32(a, b) }
+    }
+    #[inline(always)]
+    fn reduce_max(self, a: float32x4_t) -> f32 {
+        // SAFETY: as above.
+        unsafe { vmaxvq_f32(a) }
+    }
+    #[inline(always)]
+    fn gt_mask(self, a: float32x4_t, b: float32x4_t) -> u64 {
+        const BITS: [u32; 4] = [1, 2, 4, 8];
+        // SAFETY: as above. `BITS` holds a whole vector.
+        unsafe { vaddvq_u32(vandq_u32(vcgtq_f32(a, b), vld1q_u32(BITS.as_ptr()))).into() }
+    }
+}
+
+impl Exp2 for Neon {
+    #[inline(always)]
+    fn mul_sub(self, a: float32x4_t, b: float32x4_t, c: float32x4_t) -> float32x4_t {
+        // SAFETY: as above.
+        unsafe { vnegq_f32(vfmsq_f32(c, a, b)) }
+    }
+    #[inline(always)]
+    fn fraction(self, t: float32x4_t) -> float32x4_t {
+        // SAFETY: as above.
+        unsafe { vsubq_f32(t, vrndmq_f32(t)) }
+    }
+    #[inline(always)]
+    fn scale(self, p: float32x4_t, t: float32x4_t) -> float32x4_t {
+        // SAFETY: as above.
+        unsafe {
+            let exponent = vshlq_n_s32::<23>(vcvtmq_s32_f32(t));
+            let scaled = vaddq_s32(vreinterpretq_s32_f32(p), exponent);
+            // A NaN is not less, so it stays.
+            let small = vreinterpretq_s32_u32(vcltq_f32(t, vdupq_n_f32(EXPONENT_MIN)));
+            vreinterpretq_f32_s32(vbicq_s32(scaled, small))
+        }
+    }
+}
+
+impl Sort for Neon {}

@@ -1,6 +1,6 @@
 //! Plain Rust on arrays of 8, for any CPU. The compiler vectorises it as far as the target's baseline goes.
 
-use super::{Arith, Caches, Simd};
+use super::{Arith, Caches, Compare, EXPONENT_MIN, Exp2, Load, Simd, Sort};
 use crate::element::Element;
 
 /// Needs nothing of the CPU.
@@ -75,57 +75,139 @@ impl Caches for Portable {
     fn fence(self) {}
     #[inline(always)]
     fn prefetch<T>(self, _: *const T) {}
+    #[inline(always)]
+    fn prefetch_first<T>(self, _: *const T) {}
 }
 
-/// Converts between an element and what it is computed in.
-trait Convert: Element {
-    fn widen(self) -> Self::Acc;
+impl Compare for Portable {
+    #[inline(always)]
+    fn max(self, mut a: Self::V, b: Self::V) -> Self::V {
+        for i in 0..LANES {
+            a[i] = if a[i] > b[i] { a[i] } else { b[i] };
+        }
+        a
+    }
+    #[inline(always)]
+    fn reduce_max(self, a: Self::V) -> f32 {
+        a.into_iter().fold(f32::NEG_INFINITY, f32::max)
+    }
+    #[inline(always)]
+    fn gt_mask(self, a: Self::V, b: Self::V) -> u64 {
+        let mut mask = 0;
+        for i in 0..LANES {
+            mask |= u64::from(a[i] > b[i]) << i;
+        }
+        mask
+    }
+}
+
+/// Adding this rounds to an integer, which is then in the low bits; `floor` of the standard library is a slow call.
+const TO_INTEGER: f32 = (3 << 22) as f32;
+
+impl Exp2 for Portable {
+    // A product of two f32 is exact in f64.
+    #[inline(always)]
+    fn mul_sub(self, mut a: Self::V, b: Self::V, c: Self::V) -> Self::V {
+        for i in 0..LANES {
+            a[i] = (f64::from(a[i]) * f64::from(b[i]) - f64::from(c[i])) as f32;
+        }
+        a
+    }
+    #[inline(always)]
+    fn fraction(self, mut t: Self::V) -> Self::V {
+        for lane in &mut t {
+            // At an integer, where half below it is a tie, the fraction may come out as 1, which is as good.
+            *lane -= (*lane - 0.5 + TO_INTEGER) - TO_INTEGER;
+        }
+        t
+    }
+    #[inline(always)]
+    fn scale(self, mut p: Self::V, t: Self::V) -> Self::V {
+        for i in 0..LANES {
+            let exponent = (t[i] - 0.5 + TO_INTEGER).to_bits() << 23;
+            let scaled = f32::from_bits(p[i].to_bits().wrapping_add(exponent));
+            p[i] = match t[i] {
+                t if t >= EXPONENT_MIN => scaled,
+                t if t < EXPONENT_MIN => 0.0,
+                nan => nan,
+            };
+        }
+        p
+    }
+}
+
+impl Sort for Portable {}
+
+/// Converts an element into what it is computed in.
+trait Widen<A>: Copy {
+    fn widen(self) -> A;
+}
+
+/// Converts back, rounding to nearest.
+trait Narrow: Element {
     fn narrow(acc: Self::Acc) -> Self;
 }
 
-impl Convert for f32 {
+impl Widen<f32> for f32 {
     #[inline(always)]
     fn widen(self) -> f32 {
         self
     }
+}
+
+impl Narrow for f32 {
     #[inline(always)]
     fn narrow(acc: f32) -> f32 {
         acc
     }
 }
 
-impl Convert for f64 {
+impl Widen<f64> for f64 {
     #[inline(always)]
     fn widen(self) -> f64 {
         self
     }
+}
+
+impl Narrow for f64 {
     #[inline(always)]
     fn narrow(acc: f64) -> f64 {
         acc
     }
 }
 
-impl Convert for half::bf16 {
+impl Widen<f32> for half::bf16 {
     #[inline(always)]
     fn widen(self) -> f32 {
         self.to_f32()
     }
+}
+
+impl Narrow for half::bf16 {
     #[inline(always)]
     fn narrow(acc: f32) -> half::bf16 {
         half::bf16::from_f32(acc)
     }
 }
 
-impl<T> Simd<T> for Portable
+impl Widen<f32> for half::f16 {
+    #[inline(always)]
+    fn widen(self) -> f32 {
+        self.to_f32()
+    }
+}
+
+impl<T, A> Load<T, A> for Portable
 where
-    T: Convert,
-    Portable: Arith<T::Acc, V = [T::Acc; LANES]>,
+    T: Widen<A>,
+    A: Copy + Default,
+    Portable: Arith<A, V = [A; LANES]>,
 {
     #[inline(always)]
     unsafe fn load(self, p: *const T) -> Self::V {
         // SAFETY: `LANES` elements can be read at `p`, as the caller vouches; the read asks for no alignment.
         let elements = unsafe { p.cast::<[T; LANES]>().read_unaligned() };
-        let mut v = [T::Acc::default(); LANES];
+        let mut v = [A::default(); LANES];
         for i in 0..LANES {
             v[i] = elements[i].widen();
         }
@@ -142,6 +224,13 @@ where
         }
         v
     }
+}
+
+impl<T> Simd<T> for Portable
+where
+    T: Narrow + Widen<T::Acc>,
+    Portable: Arith<T::Acc, V = [T::Acc; LANES]>,
+{
     #[inline(always)]
     unsafe fn store(self, p: *mut T, v: Self::V) {
         let mut elements = [T::default(); LANES];

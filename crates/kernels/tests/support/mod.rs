@@ -1,9 +1,10 @@
-//! What the tests of layer normalisation share: data, guarded buffers, and calls of both passes.
+//! What tests share: guarded buffers; and for layer normalisation data, and calls of both passes.
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 pub(crate) mod oracle;
 pub(crate) mod plain;
+pub(crate) mod softmax;
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -65,7 +66,7 @@ pub(crate) fn settings() -> Vec<Setting> {
 }
 
 /// A buffer between two guards, which it checks when read.
-struct Guarded<T> {
+pub(crate) struct Guarded<T> {
     whole: Vec<T>,
     start: usize,
     len: usize,
@@ -73,7 +74,7 @@ struct Guarded<T> {
 }
 
 impl<T: Copy + PartialEq + std::fmt::Debug> Guarded<T> {
-    fn new(len: usize, misalign: usize, guard: T) -> Guarded<T> {
+    pub(crate) fn new(len: usize, misalign: usize, guard: T) -> Guarded<T> {
         const GUARD: usize = 64;
         let mut whole = vec![guard; len + 2 * GUARD + 64 + misalign];
         // To the next cache line, and on from there by as much as asked for.
@@ -83,21 +84,21 @@ impl<T: Copy + PartialEq + std::fmt::Debug> Guarded<T> {
         Guarded { whole, start, len, guard }
     }
 
-    fn of(values: &[T], misalign: usize, guard: T) -> Guarded<T> {
+    pub(crate) fn of(values: &[T], misalign: usize, guard: T) -> Guarded<T> {
         let mut buffer = Guarded::new(values.len(), misalign, guard);
         buffer.get_mut().copy_from_slice(values);
         buffer
     }
 
-    fn get(&self) -> &[T] {
+    pub(crate) fn get(&self) -> &[T] {
         &self.whole[self.start..self.start + self.len]
     }
 
-    fn get_mut(&mut self) -> &mut [T] {
+    pub(crate) fn get_mut(&mut self) -> &mut [T] {
         &mut self.whole[self.start..self.start + self.len]
     }
 
-    fn into_vec(self) -> Vec<T> {
+    pub(crate) fn into_vec(self) -> Vec<T> {
         let intact = |values: &[T]| values.iter().all(|value| *value == self.guard);
         assert!(intact(&self.whole[..self.start]), "written before the buffer");
         assert!(intact(&self.whole[self.start + self.len..]), "written behind the buffer");

@@ -9,6 +9,7 @@ use super::ended::Heard;
 use super::verify::Watched;
 use super::{Arenas, Session};
 use crate::arena::{Access, GUARD_BYTES, Shared, lay_out};
+use crate::gauge::{self, Memory};
 use crate::wire::{Expected, FromHost, Input, Place, Placed, Prepare, ToHost, fixed};
 use crate::{MachineError, Trouble};
 
@@ -105,6 +106,29 @@ impl Session {
     /// # Panics
     /// If no call is prepared.
     pub fn go(&mut self) -> Result<Answer, Trouble> {
+        self.finish(None).map(|(answer, _)| answer)
+    }
+
+    /// Makes one call, and tells the bytes that were resident at its peak beyond what was when its inputs and outputs were
+    /// in place.
+    ///
+    /// # Errors
+    /// As [`Session::call`].
+    ///
+    /// # Panics
+    /// As [`Session::call`].
+    pub fn call_weighed(&mut self, call: &Call<'_>) -> Result<(Answer, u64), Trouble> {
+        self.prepare(call)?;
+        let pid = self.pid();
+        let before = Memory::of(pid)?;
+        // Where the kernel does not let us forget it, an earlier peak hides as much of this one.
+        let floor = if gauge::forget_peak(pid) { before.resident_bytes } else { before.peak_bytes };
+        self.finish(Some(floor))
+    }
+
+    /// The timed half of a call. Says how far memory rose above `floor`, where one is given, before anything else is asked
+    /// of the process.
+    fn finish(&mut self, floor: Option<u64>) -> Result<(Answer, u64), Trouble> {
         self.alive()?;
         let pending = self.host.pending.take().expect("a call is prepared first");
         // The number must not be known before: a DONE sent early would be accepted.
@@ -129,6 +153,8 @@ impl Session {
         };
         let arenas = self.host.arenas.as_ref().expect("a prepared call has its arenas");
         let seen = pending.watched.sample(&arenas.outputs);
+        let risen = |floor| Memory::of(self.pid()).map(|memory| memory.peak_bytes.saturating_sub(floor));
+        let peak = floor.map(risen).transpose();
         let cpu_s = self.host.clock.read().map_or(0.0, |now| (now - cpu_start).as_secs_f64());
         let outputs = pending.watched.copy(&arenas.outputs, &pending.outputs);
         let wrote_outside = pending.watched.wrote_outside(&arenas.outputs);
@@ -149,7 +175,8 @@ impl Session {
         self.host.states.extend(pending.makes);
         let arenas = self.host.arenas.as_ref().expect("as above");
         let changed_late = seen != copied || pending.watched.sample(&arenas.outputs) != copied;
-        Ok(Answer { outputs, wall_s, cpu_s, inputs_changed, wrote_outside, changed_late })
+        let answer = Answer { outputs, wall_s, cpu_s, inputs_changed, wrote_outside, changed_late };
+        Ok((answer, peak?.unwrap_or(0)))
     }
 
     /// Makes arenas for so many bytes unless there are. The host drops the old ones.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use tribunal_contract::StateId;
 
-use crate::toy::{Example, HONEST_C, c_source, forward, python, start};
+use crate::toy::{Example, HONEST_C, c_source, forward, python, python_module, start};
 
 /// Children of this process, its open descriptors, shared mappings and threads.
 fn belongings() -> [usize; 4] {
@@ -72,4 +72,26 @@ fn peak_memory_is_seen_from_outside() {
     let after = session.memory().unwrap();
     assert!(after.peak_bytes >= before.anonymous_bytes + (64 << 20), "{before:?} {after:?}");
     assert!(after.anonymous_bytes < before.anonymous_bytes + (16 << 20), "{before:?} {after:?}");
+}
+
+#[test]
+fn what_a_call_takes_beyond_its_inputs_is_weighed_alone() {
+    // What is taken while loading must not hide what a call takes, and inputs and outputs are not counted.
+    let module = |taken: &str| {
+        python_module(&format!(
+            "import numpy as np\nbig = np.ones(64 << 20, np.uint8)\ndel big\n\
+             def forward(x, gamma, beta, eps):\n    big = np.ones({taken}, np.uint8)\n    del big\n    return x, None\n"
+        ))
+    };
+    let (Some(mut frugal), Some(mut hungry)) = (start(&module("1")), start(&module("16 << 20"))) else {
+        return;
+    };
+    let example = Example::new(1 << 10, 1 << 11);
+    let weigh = |session: &mut tribunal_runner::Session| {
+        let (_, bytes) = session.call_weighed(&example.call(StateId(0))).unwrap();
+        bytes as f64 / f64::from(1 << 20)
+    };
+    let (little, much) = (weigh(&mut frugal), weigh(&mut hungry));
+    assert!(little < 1.0, "{little} MB");
+    assert!((15.5..17.0).contains(&much), "{much} MB");
 }

@@ -6,6 +6,7 @@ use tribunal_runner::MachineError;
 use super::checks;
 use super::problem::Problem;
 use super::recipes::{Dy, Gamma, Recipe, X};
+use crate::shape;
 use crate::{Case, Court, Dimension, Effort, Family, Observation, Plan, Severity};
 
 /// What is done with a problem.
@@ -221,7 +222,7 @@ pub(super) fn list(plan: &Plan) -> Vec<LayerNormCase> {
     let claimed = |dtype: DType| dtype == DType::Float32 || plan.capabilities.contains(&dtype.name());
     let mut cases: Vec<LayerNormCase> = LISTINGS
         .iter()
-        .filter(|Listing(effort, dtype, ..)| included(*effort, plan.effort) && claimed(*dtype))
+        .filter(|Listing(effort, dtype, ..)| plan.effort.includes(*effort) && claimed(*dtype))
         .flat_map(|Listing(_, dtype, kind, shapes)| {
             shapes.split(' ').map(move |shape| {
                 parse(&format!("{kind}/{shape}/{dtype}")).expect("listed cases are well formed")
@@ -232,24 +233,14 @@ pub(super) fn list(plan: &Plan) -> Vec<LayerNormCase> {
     cases
 }
 
-fn included(from: Effort, plan: Effort) -> bool {
-    match plan {
-        Effort::Quick => from == Effort::Quick,
-        Effort::Standard => from != Effort::Full,
-        Effort::Full => true,
-    }
-}
-
 /// The case of an id.
 pub(super) fn parse(id: &str) -> Option<LayerNormCase> {
     let [family, name, shape, dtype]: [&str; 4] = id.split('/').collect::<Vec<_>>().try_into().ok()?;
     let kind = KINDS.iter().find(|kind| kind.family.name() == family && kind.name == name)?;
     let dtype = [DType::Float32, DType::Float64, DType::BFloat16].into_iter().find(|d| d.name() == dtype)?;
-    let shape: Vec<usize> = shape.split('x').map(|extent| extent.parse().ok()).collect::<Option<_>>()?;
-    let elements = shape.iter().try_fold(1usize, |product, &extent| product.checked_mul(extent))?;
-    let well_formed = matches!(shape.len(), 2 | 3) && (1..=1 << 26).contains(&elements);
+    let shape = shape::parse(shape).filter(|shape| matches!(shape.len(), 2 | 3))?;
     let case = LayerNormCase { kind, shape, dtype };
-    (well_formed && case.keeps_its_point()).then_some(case)
+    case.keeps_its_point().then_some(case)
 }
 
 impl LayerNormCase {
@@ -292,8 +283,7 @@ impl LayerNormCase {
 
 impl Case for LayerNormCase {
     fn id(&self) -> String {
-        let shape: Vec<String> = self.shape.iter().map(ToString::to_string).collect();
-        format!("{}/{}/{}/{}", self.kind.family.name(), self.kind.name, shape.join("x"), self.dtype)
+        format!("{}/{}/{}/{}", self.kind.family.name(), self.kind.name, shape::name(&self.shape), self.dtype)
     }
 
     fn family(&self) -> Family {
@@ -314,17 +304,7 @@ impl Case for LayerNormCase {
     }
 
     fn smaller(&self) -> Vec<Box<dyn Case>> {
-        let mut shapes = Vec::new();
-        for shrink in [|extent: usize| extent / 2, |extent: usize| extent - 1] {
-            for axis in 0..self.shape.len() {
-                let mut shape = self.shape.clone();
-                shape[axis] = shrink(shape[axis]);
-                if shape[axis] > 0 && !shapes.contains(&shape) {
-                    shapes.push(shape);
-                }
-            }
-        }
-        shapes
+        shape::smaller(&self.shape)
             .into_iter()
             .map(|shape| Self { shape, ..self.clone() })
             .filter(Self::keeps_its_point)

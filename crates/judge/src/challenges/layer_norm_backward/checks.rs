@@ -7,17 +7,17 @@ use super::cases::{LayerNormCase, Procedure};
 use super::directions;
 use super::oracle::{Expectations, expect};
 use super::problem::Problem;
-use super::report::{Report, Stop, beyond, some_rows, wrong_rows};
+use super::report::{beyond, hold, wrong_rows};
 use super::suspects::{Output, Wrong};
 use crate::compare::{Expected, compare};
+use crate::lead::some_rows;
+use crate::report::{Report, Step, Stop};
 use crate::{Court, Observation, Severity};
 
 pub(super) const GRADIENTS: [Output; 3] = [Output::Dx, Output::Dgamma, Output::Dbeta];
 
 /// Why a second backward from the same cache is wrong.
 pub(super) const USED_UP: &str = "backward is right once and not again: it uses up its cache";
-
-pub(super) type Step<T> = Result<T, Stop>;
 
 /// Puts the subject to a case.
 pub(super) fn examine(case: &LayerNormCase, court: &mut Court<'_>) -> Result<Vec<Observation>, MachineError> {
@@ -71,7 +71,7 @@ impl Trial<'_, '_, '_> {
         let right = expect(&problem);
         let opened = self.forward(problem, right)?;
         self.exhibit("forward", "y", &opened.right.y, &opened.y);
-        self.report.compare(&opened.problem, &opened.right, Output::Y, &opened.y, context);
+        hold(&mut self.report, &opened.problem, &opened.right, Output::Y, &opened.y, context);
         Ok(opened)
     }
 
@@ -125,7 +125,7 @@ impl Trial<'_, '_, '_> {
     ) {
         for (output, actual) in gradients.each() {
             self.exhibit("backward", output.name(), output.of_expectations(right), actual);
-            self.report.compare(problem, right, output, actual, context);
+            hold(&mut self.report, problem, right, output, actual, context);
         }
     }
 

@@ -1,10 +1,11 @@
 //! Semantic parameters of a layer norm, and whether an error points along one.
 
 use super::behaviours::{Behaviour, Gradient, Statistics, answer};
-use super::oracle::Precision;
 use super::problem::Problem;
-use super::suspects::{Lead, Output, Wrong, shorten};
+use super::suspects::{Output, Wrong};
 use crate::direction::{DECISIVE, LEAD, Projection, Residual, project};
+use crate::lead::{Lead, shorten};
+use crate::precision::Precision;
 
 /// A parameter that has a right value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,13 +3,15 @@
 use tribunal_contract::{Argument, Call, Fault, Tensor};
 use tribunal_runner::MachineError;
 
-use super::checks::{GRADIENTS, Gradients, Opened, Step, Trial, USED_UP};
+use super::checks::{GRADIENTS, Gradients, Opened, Trial, USED_UP};
 use super::oracle::expect;
 use super::problem::Problem;
 use super::recipes::{Dy, Gamma, Recipe, X};
-use super::report::{Report, Stop};
-use super::suspects::{Lead, Output, Wrong, leads};
+use super::report::{answers_not, inherit};
+use super::suspects::{Output, Wrong, leads};
 use crate::Severity;
+use crate::lead::Lead;
+use crate::report::{Report, Step, Stop};
 
 impl Trial<'_, '_, '_> {
     /// Forward of A and B, then backward of A and of B.
@@ -35,7 +37,7 @@ impl Trial<'_, '_, '_> {
         let result = self.forwards_then_backwards(&problems);
         let faulted = match result {
             Err(Stop::Fault { call, fault }) => {
-                self.report.fault(&first, call, &fault);
+                answers_not(&mut self.report, &first, call, &fault);
                 true
             }
             other => {
@@ -44,7 +46,7 @@ impl Trial<'_, '_, '_> {
             }
         };
         // What is right without the others in between is wrong because of them.
-        if faulted || self.report.has_failed_any(&GRADIENTS) {
+        if faulted || self.report.has_failed_any(&GRADIENTS.map(Output::check)) {
             for problem in problems {
                 if !self.is_right(problem, &GRADIENTS)? {
                     return Ok(());
@@ -92,7 +94,7 @@ impl Trial<'_, '_, '_> {
             Ok(())
         });
         if let Err(Stop::Fault { call, fault }) = again {
-            self.report.fault(&opened.problem, call, &fault);
+            answers_not(&mut self.report, &opened.problem, call, &fault);
         } else {
             again?;
         }
@@ -121,7 +123,7 @@ impl Trial<'_, '_, '_> {
         (problem.gamma, problem.beta) = (gamma, beta);
         let right = expect(&problem);
         let outcome = self.forward(problem, right).map(drop);
-        self.must_refuse(outcome, &what)
+        self.report.must_be_refused(outcome, &what)
     }
 
     /// dy has a row more than x.
@@ -140,34 +142,13 @@ impl Trial<'_, '_, '_> {
         };
         let what = format!("backward of dy {} for x {}", dy.spec(), opened.problem.full());
         let outcome = self.court.call(&call).map(drop).map_err(Stop::at("backward"));
-        self.must_refuse(outcome, &what)
-    }
-
-    fn must_refuse(&mut self, outcome: Step<()>, what: &str) -> Step<()> {
-        match outcome {
-            // A result of another shape is no answer to the call either: the caller cannot mistake it for one.
-            Err(Stop::Fault { fault: Fault::Refused { .. } | Fault::WrongResult { .. }, .. }) => {
-                self.report.pass("refuses_invalid_input", None);
-            }
-            Ok(()) => self.report.fail_lightly(
-                "refuses_invalid_input",
-                Some("invalid_input_accepted"),
-                format!("{what} is answered, and should be refused"),
-            ),
-            Err(Stop::Fault { fault, .. }) => self.report.fail_lightly(
-                "refuses_invalid_input",
-                None,
-                format!("{what} should be refused with an error: {fault}"),
-            ),
-            Err(stop) => return Err(stop),
-        }
-        Ok(())
+        self.report.must_be_refused(outcome, &what)
     }
 
     /// A fault where an answer was due, and what explains it.
     pub(super) fn fault(&mut self, call: &'static str, fault: &Fault) -> Result<(), MachineError> {
         let problem = self.case.problem(self.court, 0);
-        self.report.fault(&problem, call, fault);
+        answers_not(&mut self.report, &problem, call, fault);
         let is_shape = matches!(fault, Fault::WrongResult { .. });
         if is_shape && call == "backward" && problem.shape().len() == 3 {
             let right = self.is_right(problem.flat(), &GRADIENTS).or_else(machine_only)?;
@@ -185,13 +166,14 @@ impl Trial<'_, '_, '_> {
     /// Gives names to wrong results that have none, or several: from the other results, then from a probe made to tell
     /// defects apart.
     pub(super) fn settle(&mut self) -> Result<(), MachineError> {
-        self.report.inherit();
+        inherit(&mut self.report);
         if !self.report.is_unsettled() {
             return Ok(());
         }
         let names = self.probe()?;
-        let named = |output: Output, leads: &[Lead]| {
-            let candidates = names.iter().find(|(of, _)| *of == output).map(|(_, leads)| leads.as_slice())?;
+        let named = |check: &str, leads: &[Lead]| {
+            let candidates =
+                names.iter().find(|(of, _)| of.check() == check).map(|(_, leads)| leads.as_slice())?;
             let fits = |lead: &&Lead| leads.is_empty() || leads.iter().any(|l| l.suspect == lead.suspect);
             let fitting: Vec<&Lead> = candidates.iter().filter(fits).collect();
             match fitting[..] {
@@ -200,7 +182,7 @@ impl Trial<'_, '_, '_> {
             }
         };
         self.report.settle(named, "on an input that tells such defects apart");
-        self.report.inherit();
+        inherit(&mut self.report);
         Ok(())
     }
 

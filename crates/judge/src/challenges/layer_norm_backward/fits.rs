@@ -1,9 +1,11 @@
 //! Defects that leave marks of their own without having one answer: which depends on the order of sums, on a weight, on
 //! what lay in memory.
 
-use super::oracle::Precision;
-use super::suspects::{Lead, Output, Wrong, shorten};
+use super::oracle::row_errors;
+use super::suspects::{Output, Wrong};
 use crate::compare::Expected;
+use crate::lead::{Lead, shorten};
+use crate::precision::Precision;
 
 /// The error of an element in its budget, infinite where classes differ.
 fn used(expected: &Expected, actual: &[f64], index: usize) -> f64 {
@@ -151,7 +153,7 @@ pub(super) fn one_pass_variance(wrong: Wrong<'_>, actual: &[f64]) -> Option<Lead
             1.0 / (scale * scale) - problem.eps
         };
         let magnitude = mean.abs() + var.sqrt();
-        let (_, rho) = precision.row_errors(cols, mean, magnitude, var, problem.eps);
+        let (_, rho) = row_errors(precision, cols, mean, magnitude, var, problem.eps);
         let narrow_output = if precision.out > precision.u { 4.0 * precision.out * var } else { 0.0 };
         let honest_error = 2.0 * rho * (var + problem.eps) + narrow_output;
         if !((seen - var).abs() <= one_pass_error + 4.0 * honest_error) {

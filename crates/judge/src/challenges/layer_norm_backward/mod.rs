@@ -14,9 +14,10 @@ mod recipes;
 mod report;
 mod sampled;
 mod suspects;
-pub mod variants;
+mod variants;
 mod workloads;
 
+use crate::variant::Variants;
 use crate::workload::Workloads;
 use crate::{Case, Plan};
 
@@ -38,6 +39,10 @@ impl crate::Challenge for LayerNormBackward {
 
     fn case(&self, id: &str) -> Option<Box<dyn Case>> {
         cases::parse(id).map(|case| Box::new(case) as Box<dyn Case>)
+    }
+
+    fn variants(&self) -> Variants {
+        variants::all()
     }
 
     fn workloads(&self, plan: &Plan) -> Workloads {

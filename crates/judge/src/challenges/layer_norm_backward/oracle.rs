@@ -29,11 +29,10 @@
 //! oracle's own value to a float64. The 2 is there because rounding a bfloat16 to nearest already costs up to 1: an
 //! honest answer must not come near its limit.
 
-use tribunal_contract::DType;
-
 use super::problem::Problem;
 use crate::compare::Expected;
 use crate::double_double::DoubleDouble;
+use crate::precision::Precision;
 
 /// What the four results should be.
 #[derive(Debug, Clone)]
@@ -46,41 +45,20 @@ pub(super) struct Expectations {
     pub(super) statistics: Vec<(f64, f64)>,
 }
 
-/// The arithmetic that a budget is made for.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Precision {
-    /// Unit roundoff of the arithmetic.
-    pub(super) u: f64,
-    /// Unit roundoff of the outputs.
-    pub(super) out: f64,
-    /// One subnormal step of the outputs.
-    pub(super) step: f64,
-}
-
-impl Precision {
-    /// What the contract asks of an element type: float64 for float64, float32 for everything else.
-    pub(super) fn of(dtype: DType) -> Self {
-        let compute = if dtype == DType::Float64 { DType::Float64 } else { DType::Float32 };
-        Self { u: compute.unit_roundoff(), out: dtype.unit_roundoff(), step: dtype.subnormal_step() }
-    }
-
-    /// The error of a sum of `count` terms, relative to the sum of their magnitudes.
-    pub(super) fn sum(self, count: usize) -> f64 {
-        2.0 * (count as f64).sqrt() * self.u
-    }
-
-    /// δm and ρ of a row: the error of its mean, and the relative error of its rstd.
-    pub(super) fn row_errors(self, cols: usize, mean: f64, magnitude: f64, var: f64, eps: f64) -> (f64, f64) {
-        let (s, u) = (self.sum(cols), self.u);
-        let mean_error = s * magnitude + u * mean.abs();
-        let wander = 8.0 * u * magnitude * var.sqrt();
-        let var_error = (s + 4.0 * u) * var + mean_error * mean_error + wander;
-        (mean_error, var_error / (2.0 * (var + eps)) + 3.0 * u)
-    }
-
-    fn rounded(self, value: f64) -> f64 {
-        (2.0 * self.out + DType::Float64.unit_roundoff()) * value.abs() + self.step
-    }
+/// δm and ρ of a row: the error of its mean, and the relative error of its rstd.
+pub(super) fn row_errors(
+    precision: Precision,
+    cols: usize,
+    mean: f64,
+    magnitude: f64,
+    var: f64,
+    eps: f64,
+) -> (f64, f64) {
+    let (s, u) = (precision.sum(cols), precision.u);
+    let mean_error = s * magnitude + u * mean.abs();
+    let wander = 8.0 * u * magnitude * var.sqrt();
+    let var_error = (s + 4.0 * u) * var + mean_error * mean_error + wander;
+    (mean_error, var_error / (2.0 * (var + eps)) + 3.0 * u)
 }
 
 /// The right answer to a problem, and how far off an honest one may be.
@@ -140,7 +118,7 @@ impl Row {
         let var = mean_of(deviations.iter().map(|&d| d * d));
         let rstd = DoubleDouble::from(1.0) / (var + eps.into()).sqrt();
         let magnitude = x.iter().map(|x| x.abs()).sum::<f64>() / x.len() as f64;
-        let (mean_error, rho) = precision.row_errors(x.len(), mean.value(), magnitude, var.value(), eps);
+        let (mean_error, rho) = row_errors(precision, x.len(), mean.value(), magnitude, var.value(), eps);
         Self {
             precision,
             mean,
@@ -244,6 +222,7 @@ mod tests {
     use crate::Seed;
     use crate::challenges::layer_norm_backward::problem::Wide;
     use rand::RngExt;
+    use tribunal_contract::DType;
 
     fn problem(shape: &[usize], eps: f64, wide: Wide) -> Problem {
         Problem::new(DType::Float64, shape, eps, &wide)

@@ -1,10 +1,10 @@
 //! How the inputs of a case are drawn.
 
-use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use tribunal_contract::DType;
 
 use super::problem::{Problem, Wide};
+use crate::draw::Draw;
 
 /// What x looks like.
 #[derive(Debug, Clone, Copy)]
@@ -73,32 +73,22 @@ impl Recipe {
     pub(super) fn draw(&self, rng: ChaCha8Rng, shape: &[usize], dtype: DType) -> Problem {
         let cols = *shape.last().expect("a shape has an axis");
         let rows = shape.iter().rev().skip(1).product();
-        let mut draw = Draw { rng, rows, cols };
-        let x = draw.x(self.x);
-        let gamma = draw.gamma(self.gamma);
-        let dy = draw.dy(self.dy, &x, &gamma);
-        let beta = (0..cols).map(|_| draw.normal()).collect();
+        let mut contents = Contents { draw: Draw(rng), rows, cols };
+        let x = contents.x(self.x);
+        let gamma = contents.gamma(self.gamma);
+        let dy = contents.dy(self.dy, &x, &gamma);
+        let beta = (0..cols).map(|_| contents.draw.normal()).collect();
         Problem::new(dtype, shape, self.eps, &Wide { x, gamma, beta, dy })
     }
 }
 
-struct Draw {
-    rng: ChaCha8Rng,
+struct Contents {
+    draw: Draw,
     rows: usize,
     cols: usize,
 }
 
-impl Draw {
-    fn uniform(&mut self) -> f64 {
-        self.rng.random()
-    }
-
-    /// Box and Muller's.
-    fn normal(&mut self) -> f64 {
-        let radius = (-2.0 * (1.0 - self.uniform()).ln()).sqrt();
-        radius * (std::f64::consts::TAU * self.uniform()).cos()
-    }
-
+impl Contents {
     fn x(&mut self, kind: X) -> Vec<f64> {
         let (rows, cols) = (self.rows, self.cols);
         let mut x: Vec<f64> = (0..rows * cols).map(|_| self.element(kind)).collect();
@@ -120,12 +110,12 @@ impl Draw {
 
     fn element(&mut self, kind: X) -> f64 {
         match kind {
-            X::Normal { offset, scale } => offset + scale * self.normal(),
-            X::Uniform => self.uniform(),
-            X::Integers => (self.uniform() * 17.0).floor() - 8.0,
-            X::Grid => (self.normal() * 1024.0).round() / 1024.0,
-            X::Drift => 1.0 + 0.0019 * self.uniform(),
-            _ => self.normal(),
+            X::Normal { offset, scale } => offset + scale * self.draw.normal(),
+            X::Uniform => self.draw.uniform(),
+            X::Integers => (self.draw.uniform() * 17.0).floor() - 8.0,
+            X::Grid => (self.draw.normal() * 1024.0).round() / 1024.0,
+            X::Drift => 1.0 + 0.0019 * self.draw.uniform(),
+            _ => self.draw.normal(),
         }
     }
 
@@ -135,7 +125,7 @@ impl Draw {
             Gamma::Ones => vec![1.0; cols],
             Gamma::Zeros => vec![0.0; cols],
             Gamma::Random => {
-                let mut gamma: Vec<f64> = (0..cols).map(|_| self.normal()).collect();
+                let mut gamma: Vec<f64> = (0..cols).map(|_| self.draw.normal()).collect();
                 gamma[0] = -0.5 - gamma[0].abs();
                 if cols >= 3 {
                     gamma[cols / 2] = 0.0;
@@ -148,16 +138,16 @@ impl Draw {
     fn dy(&mut self, kind: Dy, x: &[f64], gamma: &[f64]) -> Vec<f64> {
         let count = self.rows * self.cols;
         match kind {
-            Dy::Normal(scale) => (0..count).map(|_| scale * self.normal()).collect(),
+            Dy::Normal(scale) => (0..count).map(|_| scale * self.draw.normal()).collect(),
             Dy::Zeros => vec![0.0; count],
             Dy::Ones => vec![1.0; count],
-            Dy::Positive => (0..count).map(|_| 0.5 + self.uniform()).collect(),
+            Dy::Positive => (0..count).map(|_| 0.5 + self.draw.uniform()).collect(),
             Dy::Cancelling => (0..count)
                 .map(|i| {
                     let gamma = gamma[i % self.cols];
                     // Where gamma is small, dy would be huge: there it is left alone.
-                    let g = 2.0 + 3.0 * x[i] + 1e-3 * self.normal();
-                    if gamma.abs() < 0.1 { self.normal() } else { g / gamma }
+                    let g = 2.0 + 3.0 * x[i] + 1e-3 * self.draw.normal();
+                    if gamma.abs() < 0.1 { self.draw.normal() } else { g / gamma }
                 })
                 .collect(),
         }

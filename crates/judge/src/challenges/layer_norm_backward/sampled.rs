@@ -6,10 +6,12 @@ use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 use tribunal_contract::Tensor;
 
-use super::oracle::{Column, Precision, expect};
+use super::oracle::{Column, expect, row_errors};
 use super::problem;
-use super::suspects::{Output, budgets};
+use super::suspects::Output;
 use crate::compare::compare;
+use crate::lead::budgets;
+use crate::precision::Precision;
 
 /// How many rows and columns are looked at.
 const PLACES: usize = 3;
@@ -122,7 +124,7 @@ struct Statistics {
 impl Statistics {
     fn new(mean: f64, var: f64, magnitude: f64, cols: usize, eps: f64, precision: Precision) -> Self {
         let rstd = 1.0 / (var + eps).sqrt();
-        let (shift, rho) = precision.row_errors(cols, mean, magnitude, var, eps);
+        let (shift, rho) = row_errors(precision, cols, mean, magnitude, var, eps);
         Self { mean, rstd, shift: shift * rstd, rho }
     }
 }

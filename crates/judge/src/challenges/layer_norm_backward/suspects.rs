@@ -9,9 +9,11 @@ use tribunal_contract::{DType, Tensor};
 use super::behaviours::{Answers, Behaviour, answer, of_gradient, of_reduction, of_statistics};
 use super::directions;
 use super::fits;
-use super::oracle::{Expectations, Precision, expect_at};
+use super::oracle::{Expectations, expect_at};
 use super::problem::Problem;
 use crate::compare::{Expected, compare};
+use crate::lead::{Lead, budgets};
+use crate::precision::Precision;
 
 /// One of the four results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,15 +65,6 @@ impl Output {
             Self::Dbeta => &answers.dbeta,
         }
     }
-}
-
-/// A defect that would explain a wrong answer.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Lead {
-    /// The suspect's name.
-    pub(super) suspect: &'static str,
-    /// A sentence on it, without capital and full stop.
-    pub(super) says: String,
 }
 
 /// Whether a defect of that name shows in all results, so that one named by its y explains dx and dgamma too.
@@ -247,8 +240,7 @@ fn narrow_arithmetic(wrong: Wrong<'_>, _: &[f64]) -> Option<Lead> {
         _ => &[],
     };
     narrower.iter().find_map(|&dtype| {
-        let u = dtype.unit_roundoff();
-        let precision = Precision { u, out: u, step: dtype.subnormal_step() };
+        let precision = Precision::all(dtype);
         let then = compare(actual, output.of_expectations(&expect_at(problem, precision)));
         let excludes = precision.sum(problem.cols().max(problem.rows())) < 0.06;
         (excludes && then.holds() && then.used > 0.003).then(|| Lead {
@@ -261,24 +253,4 @@ fn narrow_arithmetic(wrong: Wrong<'_>, _: &[f64]) -> Option<Lead> {
             ),
         })
     })
-}
-
-/// A number of budgets, as people say it.
-pub(super) fn budgets(used: f64) -> String {
-    match used {
-        _ if used.is_infinite() => "infinitely many budgets".to_owned(),
-        _ if used < 1e3 => format!("{} budgets", shorten(used)),
-        _ => format!("{used:.1e} budgets"),
-    }
-}
-
-/// Two or three digits of a number.
-pub(super) fn shorten(value: f64) -> String {
-    match value.abs() {
-        0.0 => "0".to_owned(),
-        size if !(0.01..1e5).contains(&size) => format!("{value:.1e}"),
-        size if size < 10.0 => format!("{value:.2}"),
-        size if size < 100.0 => format!("{value:.1}"),
-        _ => format!("{value:.0}"),
-    }
 }

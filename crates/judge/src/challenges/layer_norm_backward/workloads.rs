@@ -9,7 +9,7 @@ use tribunal_runner::Trouble;
 
 use super::sampled::{Problem, Sample};
 use crate::measure::Rate;
-use crate::workload::{KeepsState, Play, Pool, Workload, Workloads};
+use crate::workload::{KeepsState, Play, Pool, Sweep, Workload, Workloads};
 use crate::{Effort, Seed, Subject};
 
 const EPS: f64 = 1e-5;
@@ -33,12 +33,13 @@ pub(super) fn all(effort: Effort, seed: Seed) -> Workloads {
     let sweep = |sizes: &[(usize, usize)]| sizes.iter().map(boxed).collect();
     Workloads {
         timed: timed.iter().map(boxed).collect(),
-        // By powers of four along one axis: how does time grow?
+        // By powers of four along one axis.
         sweeps: vec![
-            ("rows", sweep(&[(64, 512), (256, 512), (1024, 512)])),
-            ("columns", sweep(&[(64, 512), (64, 2048), (64, 8192)])),
+            Sweep::over_elements("rows", sweep(&[(64, 512), (256, 512), (1024, 512)])),
+            Sweep::over_elements("columns", sweep(&[(64, 512), (64, 2048), (64, 8192)])),
         ],
         weighed: Some([boxed(&(16, 64)), boxed(&WEIGHED)]),
+        scratch: None,
     }
 }
 

@@ -2,8 +2,8 @@
 
 use tribunal_contract::{DType, Tensor};
 
-use super::arithmetic::{Real, Sum};
-use super::{Backward, Defect, Variant};
+use super::{Backward, Defect, LayerNorm};
+use crate::arithmetic::{Real, Sum};
 
 /// What forward leaves for backward, in doubles that hold the working precision's values.
 #[derive(Debug, Clone)]
@@ -33,7 +33,7 @@ pub(super) struct Inputs<'a> {
 }
 
 /// Forward in the working precision `T`.
-pub(super) fn forward<T: Real>(variant: &Variant, inputs: &Inputs<'_>) -> (Vec<f64>, Cache) {
+pub(super) fn forward<T: Real>(variant: &LayerNorm, inputs: &Inputs<'_>) -> (Vec<f64>, Cache) {
     let cols = inputs.gamma.len();
     let (x, gamma, beta) = (inputs.x.to_f64(), inputs.gamma.to_f64(), inputs.beta.to_f64());
     let mut statistics: Vec<(T, T)> =
@@ -80,7 +80,7 @@ pub(super) fn forward<T: Real>(variant: &Variant, inputs: &Inputs<'_>) -> (Vec<f
 }
 
 trait MulAddIf: Real {
-    fn mul_add_if(self, variant: &Variant, factor: Self, term: Self) -> f64 {
+    fn mul_add_if(self, variant: &LayerNorm, factor: Self, term: Self) -> f64 {
         if matches!(variant.sum, Sum::Lanes(_)) {
             self.mul_add(factor, term).wide()
         } else {
@@ -92,7 +92,7 @@ trait MulAddIf: Real {
 impl<T: Real> MulAddIf for T {}
 
 /// mean and rstd of a row.
-fn statistics<T: Real>(variant: &Variant, row: &[f64], eps: f64) -> (T, T) {
+fn statistics<T: Real>(variant: &LayerNorm, row: &[f64], eps: f64) -> (T, T) {
     let n = T::of(row.len() as f64);
     let at = |index: usize| T::of(row[index]);
     let count = if variant.has(Defect::TailOutOfSums) { row.len() - row.len() % 8 } else { row.len() };
@@ -135,7 +135,7 @@ fn welford<T: Real>(row: &[f64], eps: f64) -> (T, T) {
 }
 
 /// The three gradients, in the working precision `T`.
-pub(super) fn backward<T: Real>(variant: &Variant, cache: &Cache, dy: &[f64]) -> [Vec<f64>; 3] {
+pub(super) fn backward<T: Real>(variant: &LayerNorm, cache: &Cache, dy: &[f64]) -> [Vec<f64>; 3] {
     let cols = cache.cols();
     let rows = dy.len() / cols;
     let mut dx = Vec::with_capacity(dy.len());
@@ -156,7 +156,7 @@ pub(super) fn backward<T: Real>(variant: &Variant, cache: &Cache, dy: &[f64]) ->
 }
 
 struct Row<'a, T> {
-    variant: &'a Variant,
+    variant: &'a LayerNorm,
     x: Vec<T>,
     xhat: Vec<T>,
     g: Vec<T>,
@@ -166,7 +166,7 @@ struct Row<'a, T> {
 }
 
 impl<'a, T: Real> Row<'a, T> {
-    fn new(variant: &'a Variant, cache: &Cache, dy: &[f64], row: usize) -> Self {
+    fn new(variant: &'a LayerNorm, cache: &Cache, dy: &[f64], row: usize) -> Self {
         let cols = cache.cols();
         let range = row * cols..(row + 1) * cols;
         let narrow = |values: &[f64]| -> Vec<T> { values.iter().map(|&value| T::of(value)).collect() };
@@ -238,7 +238,7 @@ impl<'a, T: Real> Row<'a, T> {
 }
 
 /// dgamma and dbeta.
-fn columns<T: Real>(variant: &Variant, cache: &Cache, dy: &[f64], rows: usize) -> (Vec<f64>, Vec<f64>) {
+fn columns<T: Real>(variant: &LayerNorm, cache: &Cache, dy: &[f64], rows: usize) -> (Vec<f64>, Vec<f64>) {
     let cols = cache.cols();
     let first_axis = cache.shape[0];
     let counted = match variant.defect {

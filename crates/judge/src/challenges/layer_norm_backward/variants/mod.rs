@@ -3,7 +3,6 @@
 //! They calibrate the court: no honest variant may come near its budget, every mutant must be found and rightly named.
 //! They share nothing with the oracle.
 
-mod arithmetic;
 mod layer_norm;
 
 use std::collections::HashMap;
@@ -12,7 +11,8 @@ use tribunal_contract::{Answer, Argument, Call, DType, Fault, StateId, Tensor};
 use tribunal_runner::Trouble;
 
 use crate::Subject;
-pub use arithmetic::Sum;
+use crate::arithmetic::Sum;
+use crate::variant::{Mutant, Variant, Variants};
 use layer_norm::{Cache, Inputs, backward, forward};
 
 /// How backward goes about it.
@@ -77,7 +77,7 @@ pub enum Defect {
 
 /// An implementation in this process.
 #[derive(Debug, Clone)]
-pub struct Variant {
+pub struct LayerNorm {
     /// What it is called in tables.
     pub name: &'static str,
     /// How it adds up.
@@ -92,7 +92,7 @@ pub struct Variant {
     pub defect: Option<Defect>,
 }
 
-const PLAIN: Variant = Variant {
+const PLAIN: LayerNorm = LayerNorm {
     name: "two passes, running sums of 1024",
     sum: Sum::Blocks,
     welford: false,
@@ -101,39 +101,36 @@ const PLAIN: Variant = Variant {
     defect: None,
 };
 
-impl Variant {
+impl LayerNorm {
     fn has(&self, defect: Defect) -> bool {
         self.defect == Some(defect)
     }
 }
 
-/// Right implementations, each in an arithmetic of its own.
-pub fn honest() -> Vec<Variant> {
-    let lanes = |name, count, backward| Variant { name, sum: Sum::Lanes(count), backward, ..PLAIN };
+/// All of them.
+pub fn all() -> Variants {
+    let stand = |norm: LayerNorm| Variant::new(norm.name, move || InProcess::new(norm.clone()));
+    let mutants = mutants().into_iter().map(|(norm, suspect)| Mutant { variant: stand(norm), suspect });
+    Variants { honest: honest().into_iter().map(stand).collect(), mutants: mutants.collect() }
+}
+
+fn honest() -> Vec<LayerNorm> {
+    let lanes = |name, count, backward| LayerNorm { name, sum: Sum::Lanes(count), backward, ..PLAIN };
     vec![
         PLAIN,
-        Variant { name: "pairwise", sum: Sum::Tree, ..PLAIN },
+        LayerNorm { name: "pairwise", sum: Sum::Tree, ..PLAIN },
         lanes("8 lanes, fused multiply-add", 8, Backward::KeptXhat),
         lanes("16 lanes, xhat made again", 16, Backward::Recomputed),
-        Variant { name: "compensated", sum: Sum::Compensated, backward: Backward::Recomputed, ..PLAIN },
-        Variant { name: "Welford", sum: Sum::Tree, welford: true, ..PLAIN },
-        Variant { name: "chain through variance and mean", backward: Backward::Chain, ..PLAIN },
-        Variant { name: "projected, then centred", sum: Sum::Tree, backward: Backward::Centred, ..PLAIN },
-        Variant { name: "float64 inside", wide: true, backward: Backward::Recomputed, ..PLAIN },
+        LayerNorm { name: "compensated", sum: Sum::Compensated, backward: Backward::Recomputed, ..PLAIN },
+        LayerNorm { name: "Welford", sum: Sum::Tree, welford: true, ..PLAIN },
+        LayerNorm { name: "chain through variance and mean", backward: Backward::Chain, ..PLAIN },
+        LayerNorm { name: "projected, then centred", sum: Sum::Tree, backward: Backward::Centred, ..PLAIN },
+        LayerNorm { name: "float64 inside", wide: true, backward: Backward::Recomputed, ..PLAIN },
     ]
 }
 
-/// A wrong implementation.
-#[derive(Debug, Clone)]
-pub struct Mutant {
-    /// The implementation.
-    pub variant: Variant,
-    /// What it must be called; a mutant without a name must be caught all the same.
-    pub suspect: Option<&'static str>,
-}
-
-/// Wrong implementations, one defect each.
-pub fn mutants() -> Vec<Mutant> {
+/// Wrong implementations, and what each must be called.
+fn mutants() -> Vec<(LayerNorm, Option<&'static str>)> {
     use Defect::*;
     [
         ("zeros", Zeros, None),
@@ -181,21 +178,21 @@ pub fn mutants() -> Vec<Mutant> {
     .into_iter()
     .map(|(name, defect, suspect)| {
         let sum = if defect == RunningSums { Sum::Running } else { Sum::Blocks };
-        Mutant { variant: Variant { name, sum, defect: Some(defect), ..PLAIN }, suspect }
+        (LayerNorm { name, sum, defect: Some(defect), ..PLAIN }, suspect)
     })
     .collect()
 }
 
 /// A variant on trial.
 pub struct InProcess {
-    variant: Variant,
+    variant: LayerNorm,
     caches: HashMap<StateId, Cache>,
     latest: Option<StateId>,
 }
 
 impl InProcess {
     /// Puts a variant where a submission would stand.
-    pub fn new(variant: Variant) -> Self {
+    pub fn new(variant: LayerNorm) -> Self {
         Self { variant, caches: HashMap::new(), latest: None }
     }
 

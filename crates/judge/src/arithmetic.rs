@@ -3,12 +3,20 @@
 use std::ops::{Add, Div, Mul, Sub};
 
 /// A working precision.
-pub(super) trait Real:
+pub trait Real:
     Copy + PartialOrd + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + Div<Output = Self>
 {
+    /// The nearest number of this type.
     fn of(value: f64) -> Self;
+    /// The same number in float64.
     fn wide(self) -> f64;
+    /// The square root.
     fn sqrt(self) -> Self;
+    /// e to this power.
+    fn exp(self) -> Self;
+    /// The natural logarithm.
+    fn ln(self) -> Self;
+    /// `self * factor + term`, rounded once.
     fn mul_add(self, factor: Self, term: Self) -> Self;
 }
 
@@ -23,6 +31,12 @@ macro_rules! real {
             }
             fn sqrt(self) -> Self {
                 self.sqrt()
+            }
+            fn exp(self) -> Self {
+                self.exp()
+            }
+            fn ln(self) -> Self {
+                self.ln()
             }
             fn mul_add(self, factor: Self, term: Self) -> Self {
                 self.mul_add(factor, term)
@@ -50,7 +64,7 @@ pub enum Sum {
 
 impl Sum {
     /// The sum of a product's terms.
-    pub(super) fn products<T: Real>(self, count: usize, terms: impl Fn(usize) -> (T, T)) -> T {
+    pub fn products<T: Real>(self, count: usize, terms: impl Fn(usize) -> (T, T)) -> T {
         let term = |index: usize| {
             let (a, b) = terms(index);
             a * b
@@ -65,7 +79,7 @@ impl Sum {
     }
 
     /// The sum of terms.
-    pub(super) fn terms<T: Real>(self, count: usize, term: impl Fn(usize) -> T) -> T {
+    pub fn terms<T: Real>(self, count: usize, term: impl Fn(usize) -> T) -> T {
         let zero = T::of(0.0);
         match self {
             Self::Running => (0..count).fold(zero, |sum, index| sum + term(index)),

@@ -1,0 +1,360 @@
+//! What is tried, in families.
+
+use tribunal_contract::DType;
+use tribunal_runner::MachineError;
+
+use super::checks;
+use super::problem::Problem;
+use super::recipes::Logits;
+use crate::{Case, Court, Dimension, Effort, Family, Observation, Plan, Severity, shape};
+
+/// What is done with a problem.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Procedure {
+    /// Asked once, against the oracle.
+    Plain,
+    /// That, and each row on its own, and in another order.
+    RowsApart,
+    /// That, and the vocabulary in another order.
+    Permuted,
+    /// That, and a constant added to every row.
+    Shifted,
+    /// That, and the probabilities of all entries add up to 1.
+    AddsUp,
+    /// Three problems of different shapes, and the first again.
+    Interleaved,
+    /// k is three more than V.
+    TooMany,
+}
+
+/// A kind of case: its family and name in ids, and how it is made.
+#[derive(Debug)]
+pub(super) struct Kind {
+    pub(super) family: Family,
+    pub(super) name: &'static str,
+    pub(super) procedure: Procedure,
+    pub(super) logits: Logits,
+}
+
+const fn plain(family: Family, name: &'static str, logits: Logits) -> Kind {
+    tried(family, name, logits, Procedure::Plain)
+}
+
+const fn tried(family: Family, name: &'static str, logits: Logits, procedure: Procedure) -> Kind {
+    Kind { family, name, procedure, logits }
+}
+
+/// Every kind of case.
+#[rustfmt::skip]
+static KINDS: &[Kind] = {
+    use Family::*;
+    use Logits::{Block, Equal, Extreme, Falling, FewFinite, Grid, Head, Masked, MaskedLow, MaskedRow, NanRow, NearTies, Normal,
+        Offsets, Rising, Scales, Stride, Tail, Ties, TwoLanes, Uniform};
+    use Procedure::*;
+    &[
+        plain(Basic, "normal", Normal(2.0)),
+        plain(Basic, "uniform", Uniform),
+        plain(Basic, "ties", Ties),
+        plain(Shapes, "normal", Normal(2.0)),
+        plain(Edge, "equal", Equal),
+        plain(Edge, "near_ties", NearTies),
+        plain(Edge, "masked", Masked),
+        plain(Edge, "masked_low", MaskedLow),
+        plain(Edge, "few_finite", FewFinite),
+        plain(Edge, "masked_row", MaskedRow),
+        plain(Edge, "nan_row", NanRow),
+        tried(Edge, "k_beyond_v", Normal(2.0), TooMany),
+        plain(Stability, "extreme", Extreme),
+        plain(Stability, "offsets", Offsets),
+        plain(Stability, "deviation_100", Normal(100.0)),
+        plain(Stability, "rising", Rising(40.0)),
+        plain(Stability, "rising_slowly", Rising(2.0)),
+        plain(Stability, "rising_far", Rising(400.0)),
+        plain(Stability, "falling", Falling(40.0)),
+        tried(Property, "rows_apart", Scales, RowsApart),
+        tried(Property, "permuted", Normal(2.0), Permuted),
+        tried(Property, "shifted", Grid, Shifted),
+        tried(Property, "adds_up", Normal(1.0), AddsUp),
+        plain(Batch, "normal", Normal(2.0)),
+        plain(Batch, "scales", Scales),
+        plain(Batch, "offsets", Offsets),
+        tried(Stateful, "interleaved", Normal(2.0), Interleaved),
+        plain(Scale, "normal", Normal(2.0)),
+        plain(Scale, "uniform", Uniform),
+        plain(Adversarial, "two_lanes", TwoLanes),
+        plain(Adversarial, "stride_32", Stride(32)),
+        plain(Adversarial, "stride_128", Stride(128)),
+        plain(Adversarial, "stride_256", Stride(256)),
+        plain(Adversarial, "stride_1024", Stride(1024)),
+        plain(Adversarial, "block", Block),
+        plain(Adversarial, "head", Head),
+        plain(Adversarial, "tail", Tail),
+    ]
+};
+
+/// Shapes and k in which a kind is tried, from which effort on, and in which dtype.
+struct Listing(Effort, DType, &'static str, &'static str);
+
+#[rustfmt::skip]
+static LISTINGS: &[Listing] = {
+    use DType::{BFloat16 as B16, Float16 as F16, Float32 as F32};
+    use Effort::{Full, Quick, Standard};
+    &[
+        Listing(Quick, F32, "basic/normal", "2x3x64/5 1x1x1000/10"),
+        Listing(Standard, F32, "basic/normal", "2x5x1024/50 3x1x1000/1 1x4x512/32"),
+        Listing(Quick, F32, "basic/uniform", "2x2x300/8"),
+        Listing(Quick, F32, "basic/ties", "2x3x200/10"),
+        Listing(Standard, F32, "basic/ties", "1x3x1024/256"),
+        Listing(Quick, F16, "basic/normal", "2x3x64/5"),
+        Listing(Standard, F16, "basic/normal", "1x3x1000/33"),
+        Listing(Standard, F16, "basic/ties", "2x3x200/10"),
+        Listing(Quick, B16, "basic/normal", "2x3x64/5"),
+        Listing(Standard, B16, "basic/normal", "1x3x1000/33"),
+        Listing(Standard, B16, "basic/ties", "2x3x200/10"),
+        Listing(Quick, F32, "shapes/normal", "1x1x1/1 2x2x5/5 3x1x33/10 1x3x31/31"),
+        Listing(Standard, F32, "shapes/normal",
+            "2x1x1/1 1x2x2/1 2x2x5/1 2x2x5/2 1x9x5/3 2x2x31/2 3x3x33/32 1x3x33/33 1x7x100/31 5x3x127/33 2x2x1000/256 \
+             2x3x1023/50 1x5x1025/10 1x3x2049/100"),
+        Listing(Full, F32, "shapes/normal", "1x1x2/2 1x65x17/16 2x2x257/257 17x5x63/7 1x2x4097/1000 1x2x8191/8191"),
+        Listing(Standard, F16, "shapes/normal", "1x3x5/2 3x3x33/10"),
+        Listing(Standard, B16, "shapes/normal", "1x3x5/2 3x3x33/10"),
+        Listing(Quick, F32, "edge/equal", "1x5x40/7"),
+        Listing(Standard, F32, "edge/equal", "1x3x1000/50"),
+        Listing(Standard, F32, "edge/near_ties", "2x3x500/20"),
+        Listing(Quick, F32, "edge/masked", "2x3x100/10"),
+        Listing(Standard, F32, "edge/masked", "1x3x1000/50"),
+        Listing(Standard, F32, "edge/masked_low", "2x2x300/10"),
+        Listing(Quick, F32, "edge/few_finite", "1x5x60/8"),
+        Listing(Standard, F32, "edge/few_finite", "2x2x1000/32 1x3x33/33"),
+        Listing(Quick, F32, "edge/masked_row", "1x5x60/8"),
+        Listing(Quick, F32, "edge/nan_row", "1x5x60/8"),
+        Listing(Standard, F32, "edge/masked_row", "3x3x1000/50"),
+        Listing(Standard, F32, "edge/nan_row", "3x3x1000/50"),
+        Listing(Standard, F32, "edge/k_beyond_v", "1x2x5/8"),
+        Listing(Standard, F16, "edge/masked", "2x3x100/10"),
+        Listing(Standard, B16, "edge/masked", "2x3x100/10"),
+        Listing(Quick, F32, "stability/extreme", "2x3x200/10"),
+        Listing(Standard, F32, "stability/extreme", "1x3x1000/50"),
+        Listing(Quick, F32, "stability/offsets", "1x6x200/10"),
+        Listing(Standard, F32, "stability/deviation_100", "2x3x500/20"),
+        Listing(Quick, F32, "stability/rising", "1x3x500/10"),
+        Listing(Standard, F32, "stability/rising", "1x3x4096/50"),
+        Listing(Standard, F32, "stability/rising_slowly", "2x2x1000/10 1x2x32000/50"),
+        Listing(Standard, F32, "stability/rising_far", "1x3x1000/10"),
+        Listing(Quick, F32, "stability/falling", "1x3x500/10"),
+        Listing(Standard, F32, "stability/falling", "1x3x4096/50"),
+        Listing(Standard, F16, "stability/rising", "1x3x500/10"),
+        Listing(Standard, B16, "stability/offsets", "1x6x200/10"),
+        Listing(Quick, F32, "property/rows_apart", "1x5x300/10"),
+        Listing(Standard, F32, "property/permuted", "2x2x1000/20"),
+        Listing(Standard, F32, "property/shifted", "2x2x500/20"),
+        Listing(Standard, F32, "property/adds_up", "2x2x500/500"),
+        Listing(Quick, F32, "batch/normal", "1x9x100/10"),
+        Listing(Standard, F32, "batch/normal", "3x11x257/16 1x2x100/10 1x130x50/4"),
+        Listing(Standard, F32, "batch/scales", "2x9x300/10"),
+        Listing(Quick, F32, "batch/offsets", "2x4x100/5"),
+        Listing(Full, F32, "batch/normal", "1x3000x64/5"),
+        Listing(Quick, F32, "stateful/interleaved", "2x3x400/12"),
+        Listing(Quick, F32, "scale/normal", "1x3x32000/10"),
+        Listing(Standard, F32, "scale/normal", "1x3x50257/50 1x2x128256/256 1x1x1000000/33"),
+        Listing(Standard, F32, "scale/uniform", "1x3x50257/10"),
+        Listing(Full, F32, "scale/normal", "2x8x50257/256 3x3x128256/50 1x3x1048577/256 1x1x50257/50257"),
+        Listing(Standard, F16, "scale/normal", "1x3x50257/50"),
+        Listing(Standard, B16, "scale/normal", "1x3x50257/50"),
+        Listing(Standard, F32, "adversarial/two_lanes", "2x2x1024/10"),
+        Listing(Quick, F32, "adversarial/stride_32", "1x3x4096/50"),
+        Listing(Standard, F32, "adversarial/stride_128", "1x2x20000/100"),
+        Listing(Quick, F32, "adversarial/stride_256", "1x2x16384/50"),
+        Listing(Standard, F32, "adversarial/stride_256", "1x1x70001/256"),
+        Listing(Standard, F32, "adversarial/stride_1024", "1x1x128256/100"),
+        Listing(Standard, F32, "adversarial/block", "1x3x5003/50 1x2x32000/256"),
+        Listing(Quick, F32, "adversarial/head", "1x3x1003/10"),
+        Listing(Quick, F32, "adversarial/tail", "1x3x1003/10"),
+        Listing(Standard, F32, "adversarial/head", "2x2x50257/50"),
+        Listing(Standard, F32, "adversarial/tail", "2x2x50257/50 1x1x128257/2"),
+    ]
+};
+
+/// One case: a kind, a shape, k and a dtype.
+#[derive(Debug, Clone)]
+pub(super) struct TopkCase {
+    pub(super) kind: &'static Kind,
+    pub(super) shape: Vec<usize>,
+    pub(super) k: usize,
+    pub(super) dtype: DType,
+}
+
+/// The cases of a plan, family by family.
+pub(super) fn list(plan: &Plan) -> Vec<TopkCase> {
+    let claimed = |dtype: DType| dtype == DType::Float32 || plan.capabilities.contains(&dtype.name());
+    let mut cases: Vec<TopkCase> = LISTINGS
+        .iter()
+        .filter(|Listing(effort, dtype, ..)| plan.effort.includes(*effort) && claimed(*dtype))
+        .flat_map(|Listing(_, dtype, kind, sizes)| {
+            sizes.split_whitespace().map(move |size| {
+                let (shape, k) = size.split_once('/').expect("a listing gives shape and k");
+                parse(&format!("{kind}/{shape}/k{k}/{dtype}")).expect("listed cases are well formed")
+            })
+        })
+        .collect();
+    cases.sort_by_key(|case| case.kind.family);
+    cases
+}
+
+/// The case of an id.
+pub(super) fn parse(id: &str) -> Option<TopkCase> {
+    let [family, name, shape, k, dtype]: [&str; 5] = id.split('/').collect::<Vec<_>>().try_into().ok()?;
+    let kind = KINDS.iter().find(|kind| kind.family.name() == family && kind.name == name)?;
+    let dtype = [DType::Float32, DType::Float16, DType::BFloat16].into_iter().find(|d| d.name() == dtype)?;
+    let shape = shape::parse(shape).filter(|shape| shape.len() == 3)?;
+    let case = TopkCase { kind, shape, k: k.strip_prefix('k')?.parse().ok()?, dtype };
+    case.keeps_its_point().then_some(case)
+}
+
+impl TopkCase {
+    /// The inputs of the case; `which` tells apart the problems of one that has several.
+    pub(super) fn problem(&self, court: &Court<'_>, which: usize) -> Problem {
+        self.problem_of_shape(court, which, &self.shape)
+    }
+
+    /// The same with another shape.
+    pub(super) fn problem_of_shape(&self, court: &Court<'_>, which: usize, shape: &[usize]) -> Problem {
+        let purpose = if which == 0 { self.id() } else { format!("{}#{which}", self.id()) };
+        self.kind.logits.draw(court.seed.rng(&purpose), shape, self.k, self.dtype)
+    }
+
+    /// How much a failure of this case weighs.
+    pub(super) fn severity(&self) -> Severity {
+        match self.kind.family {
+            Family::Basic | Family::Batch | Family::Stateful => Severity::Critical,
+            _ => Severity::Major,
+        }
+    }
+
+    /// Whether shape and k can still show what the kind is about.
+    fn keeps_its_point(&self) -> bool {
+        let vocab = self.shape[2];
+        let rows = self.shape[0] * self.shape[1];
+        let within = (1..=vocab).contains(&self.k);
+        let (least_rows, least_vocab) = match self.kind.logits {
+            Logits::MaskedRow | Logits::NanRow | Logits::Offsets | Logits::Scales => (2, 3),
+            Logits::FewFinite => (1, 4),
+            Logits::TwoLanes => (1, 33),
+            // Two winners at least in the class.
+            Logits::Stride(stride) => (1, stride + 1),
+            Logits::Rising(_) | Logits::Falling(_) => (1, 16),
+            _ if self.kind.family == Family::Batch => (2, 1),
+            _ => (1, 1),
+        };
+        let k = match self.kind.procedure {
+            Procedure::TooMany => self.k > vocab && self.k <= 2 * vocab + 3,
+            Procedure::AddsUp => self.k == vocab,
+            // The smaller of the shapes in between is half as large.
+            Procedure::Interleaved => within && self.k <= vocab.div_ceil(2),
+            _ => within,
+        };
+        k && rows >= least_rows && vocab >= least_vocab
+    }
+}
+
+impl Case for TopkCase {
+    fn id(&self) -> String {
+        let Self { kind, shape, k, dtype } = self;
+        format!("{}/{}/{}/k{k}/{dtype}", kind.family.name(), kind.name, shape::name(shape))
+    }
+
+    fn family(&self) -> Family {
+        self.kind.family
+    }
+
+    fn dimension(&self) -> Dimension {
+        match self.kind.family {
+            Family::Stability => Dimension::Stability,
+            Family::Basic if self.dtype != DType::Float32 => Dimension::Completeness,
+            _ => Dimension::Correctness,
+        }
+    }
+
+    fn examine(&self, court: &mut Court<'_>) -> Result<Vec<Observation>, MachineError> {
+        checks::examine(self, court)
+    }
+
+    fn smaller(&self) -> Vec<Box<dyn Case>> {
+        let fewer = [self.k / 2, self.k - 1].into_iter().map(|k| Self { k, ..self.clone() });
+        let less = shape::smaller(&self.shape).into_iter().map(|shape| {
+            let k = match self.kind.procedure {
+                Procedure::TooMany => shape[2] + 3,
+                Procedure::AddsUp => shape[2],
+                _ => self.k.min(shape[2]),
+            };
+            Self { shape, k, ..self.clone() }
+        });
+        less.chain(fewer).filter(Self::keeps_its_point).map(|case| Box::new(case) as Box<dyn Case>).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Seed;
+    use std::collections::BTreeSet;
+
+    fn listed(effort: Effort, capabilities: &[&'static str]) -> Vec<TopkCase> {
+        list(&Plan { seed: Seed::PUBLIC, effort, capabilities: capabilities.to_vec() })
+    }
+
+    #[test]
+    fn a_case_is_its_id() {
+        for case in listed(Effort::Full, &["float16", "bfloat16"]) {
+            let again = parse(&case.id()).unwrap();
+            assert_eq!((again.id(), again.shape, again.k), (case.id(), case.shape, case.k));
+        }
+        for id in [
+            "basic/normal/2x3x8/k2/float64",
+            "basic/unheard/2x3x8/k2/float32",
+            "basic/normal/3x8/k2/float32",
+            "basic/normal/2x3x8/k9/float32",
+            "basic/normal/2x3x8/2/float32",
+            "edge/k_beyond_v/1x2x5/k5/float32",
+        ] {
+            assert!(parse(id).is_none(), "{id}");
+        }
+    }
+
+    #[test]
+    fn more_effort_keeps_every_case_of_less() {
+        let ids = |effort| -> BTreeSet<String> { listed(effort, &[]).iter().map(Case::id).collect() };
+        let (quick, standard, full) = (ids(Effort::Quick), ids(Effort::Standard), ids(Effort::Full));
+        assert!(quick.is_subset(&standard) && standard.is_subset(&full));
+        assert!((60..=90).contains(&standard.len()), "{} cases", standard.len());
+        assert!((15..=30).contains(&quick.len()), "{} cases", quick.len());
+    }
+
+    #[test]
+    fn every_vocabulary_and_k_that_breaks_kernels_is_tried() {
+        let cases = listed(Effort::Standard, &[]);
+        for vocab in [1, 5, 31, 33, 1000, 1024, 32_000, 50_257, 128_256, 1_000_000] {
+            assert!(cases.iter().any(|case| case.shape[2] == vocab), "V = {vocab}");
+        }
+        for k in [1, 2, 10, 31, 32, 33, 50, 256] {
+            assert!(cases.iter().any(|case| case.k == k), "k = {k}");
+        }
+        assert!(cases.iter().any(|case| case.k == case.shape[2] && case.k > 256), "k = V");
+    }
+
+    #[test]
+    fn shrinking_ends_and_keeps_the_point() {
+        for (id, end) in [
+            ("adversarial/stride_32/1x3x4096/k50/float32", "adversarial/stride_32/1x1x33/k1/float32"),
+            ("edge/k_beyond_v/1x2x5/k8/float32", "edge/k_beyond_v/1x1x1/k2/float32"),
+            ("property/adds_up/2x2x500/k500/float32", "property/adds_up/1x1x1/k1/float32"),
+        ] {
+            let mut case: Box<dyn Case> = Box::new(parse(id).unwrap());
+            while let Some(smaller) = case.smaller().into_iter().next() {
+                assert!(parse(&smaller.id()).is_some(), "{}", smaller.id());
+                case = smaller;
+            }
+            assert_eq!(case.id(), end);
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! Softmax over each row, and its `k` largest probabilities.
+
+mod candidates;
+mod cut;
+mod run;
+mod scan;
+
+use half::{bf16, f16};
+
+use crate::isa::Isa;
+use crate::simd::{LogitOp, Token};
+use run::{Bias, Problem};
+
+/// The shape of the logits. Leading axes are folded into `rows`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// How many rows; may be zero.
+    pub rows: usize,
+    /// How many logits a row has; at least one, and countable in a `u32`.
+    pub vocab: usize,
+}
+
+/// What [`softmax_topk`] writes.
+#[derive(Debug)]
+pub struct Outputs<'a> {
+    /// `[rows, k]`: the largest probabilities of each row, in falling order.
+    pub probs: &'a mut [f32],
+    /// `[rows, k]`: where in its row each of them stands; among equals the smaller index comes first.
+    pub indices: &'a mut [u32],
+    /// `[rows]`: the logarithm of the sum of the exponentials of each row's logits, after bias and temperature.
+    pub lse: Option<&'a mut [f32]>,
+}
+
+/// Options of [`softmax_topk`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Options<'a> {
+    /// What the logits are divided by. Finite and positive.
+    pub temperature: f32,
+    /// Added to the logits before they are divided: `[vocab]`, the same for each row, or `[rows, vocab]`. An entry of
+    /// negative infinity masks its logit.
+    pub bias: Option<&'a [f32]>,
+    /// The instruction set to use; `None` takes [`Isa::best`].
+    pub isa: Option<Isa>,
+}
+
+impl Default for Options<'_> {
+    /// Temperature 1, no bias, and the best instruction set.
+    fn default() -> Self {
+        Options { temperature: 1.0, bias: None, isa: None }
+    }
+}
+
+/// Why a softmax was refused. No buffer has been touched.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum SoftmaxTopkError {
+    /// A buffer is shorter or longer than the shape asks for.
+    #[error("use {buffer} of {got} elements where the shape asks for {expected}")]
+    Length {
+        /// The name of the field.
+        buffer: &'static str,
+        /// How many elements the shape asks for.
+        expected: usize,
+        /// How many the buffer has.
+        got: usize,
+    },
+    /// Rows without logits have no softmax.
+    #[error("take the softmax of rows of no logits")]
+    NoVocabulary,
+    /// `rows * vocab` or `rows * k` does not fit into a `usize`, or `vocab` not into a `u32`.
+    #[error("address {} x {} logits", .0.rows, .0.vocab)]
+    TooLarge(
+        /// The shape.
+        Shape,
+    ),
+    /// `k` is zero or larger than the vocabulary.
+    #[error("find the {k} largest of {vocab}: k must be from 1 to the size of the vocabulary")]
+    K {
+        /// How many were asked for.
+        k: usize,
+        /// How many there are.
+        vocab: usize,
+    },
+    /// The temperature is not positive, infinite or NaN.
+    #[error("divide by a temperature of {0}: it must be finite and positive")]
+    Temperature(
+        /// The value given.
+        f32,
+    ),
+    /// The bias is neither one row nor as large as the logits.
+    #[error("add a bias of {got} elements: it must have {vocab} or {logits}")]
+    Bias {
+        /// How many elements the bias has.
+        got: usize,
+        /// How many one row has.
+        vocab: usize,
+        /// How many the logits have.
+        logits: usize,
+    },
+    /// The instruction set asked for is not one that this CPU has.
+    #[error("run {0} kernels: this CPU does not have that instruction set")]
+    Unavailable(
+        /// The instruction set asked for.
+        Isa,
+    ),
+}
+
+pub(crate) mod sealed {
+    use super::Outputs;
+    use super::run::Problem;
+    use crate::simd::{LogitOp, Token};
+
+    #[expect(private_interfaces, private_bounds, reason = "only this crate can name the trait")]
+    pub trait Sealed: Sized {
+        /// Runs `op` inside a function compiled for the instruction set of `token`.
+        fn dispatch<O: LogitOp<Self>>(token: Token, op: O);
+
+        /// Answers a problem that has been checked. Not generic, so that it is compiled once, in this crate.
+        fn answer(problem: &Problem<'_, Self>, outputs: Outputs<'_>)
+        where
+            Self: super::Logit;
+    }
+}
+
+/// A type that logits can have: `f32`, [`struct@f16`] or [`bf16`].
+///
+/// Sealed: kernels are instantiated for these three and no others.
+pub trait Logit: sealed::Sealed + Copy + Send + Sync + std::fmt::Debug + 'static {
+    /// The name, as reports show it.
+    const NAME: &'static str;
+
+    /// Widens, exactly.
+    fn to_f32(self) -> f32;
+}
+
+macro_rules! logit {
+    ($logit:ty, $name:literal, $to:expr) => {
+        impl Logit for $logit {
+            const NAME: &'static str = $name;
+
+            #[inline(always)]
+            fn to_f32(self) -> f32 {
+                $to(self)
+            }
+        }
+
+        #[expect(private_interfaces, private_bounds, reason = "only this crate can name the trait")]
+        impl sealed::Sealed for $logit {
+            fn dispatch<O: LogitOp<$logit>>(token: Token, op: O) {
+                match token {
+                    #[cfg(target_arch = "x86_64")]
+                    Token::Avx512(isa) => isa.run_logits(op),
+                    #[cfg(target_arch = "x86_64")]
+                    Token::Avx2(isa) => isa.run_logits(op),
+                    #[cfg(target_arch = "aarch64")]
+                    Token::Neon(isa) => isa.run_logits(op),
+                    Token::Portable(isa) => op.eval(isa),
+                }
+            }
+
+            #[inline(never)]
+            fn answer(problem: &Problem<'_, $logit>, outputs: Outputs<'_>) {
+                run::run(problem, outputs);
+            }
+        }
+    };
+}
+
+logit!(f32, "f32", |v| v);
+logit!(f16, "f16", f16::to_f32);
+logit!(bf16, "bf16", bf16::to_f32);
+
+/// Probabilities of the `k` largest logits of each row, softmax over the whole row.
+///
+/// # Errors
+/// [`SoftmaxTopkError`]; buffers are then untouched.
+pub fn softmax_topk<T: Logit>(
+    shape: Shape,
+    k: usize,
+    logits: &[T],
+    outputs: Outputs<'_>,
+    options: &Options<'_>,
+) -> Result<(), SoftmaxTopkError> {
+    let Shape { rows, vocab } = shape;
+    if vocab == 0 {
+        return Err(SoftmaxTopkError::NoVocabulary);
+    }
+    if k == 0 || k > vocab {
+        return Err(SoftmaxTopkError::K { k, vocab });
+    }
+    let len = rows
+        .checked_mul(vocab)
+        .filter(|_| u32::try_from(vocab).is_ok())
+        .ok_or(SoftmaxTopkError::TooLarge(shape))?;
+    check_length("logits", logits, len)?;
+    check_length("probs", outputs.probs, rows * k)?;
+    check_length("indices", outputs.indices, rows * k)?;
+    if let Some(lse) = &outputs.lse {
+        check_length("lse", lse, rows)?;
+    }
+    let Options { temperature, bias, isa } = *options;
+    if !(temperature.is_finite() && temperature > 0.0) {
+        return Err(SoftmaxTopkError::Temperature(temperature));
+    }
+    let bias = match bias {
+        None => Bias::None,
+        Some(bias) if bias.len() == vocab => Bias::Shared(bias),
+        Some(bias) if bias.len() == len => Bias::PerRow(bias),
+        Some(bias) => return Err(SoftmaxTopkError::Bias { got: bias.len(), vocab, logits: len }),
+    };
+    let isa = isa.unwrap_or_else(Isa::best);
+    let token = Token::new(isa).ok_or(SoftmaxTopkError::Unavailable(isa))?;
+    if rows > 0 {
+        T::answer(&Problem { shape, k, logits, bias, temperature, token }, outputs);
+    }
+    Ok(())
+}
+
+fn check_length<T>(buffer: &'static str, slice: &[T], expected: usize) -> Result<(), SoftmaxTopkError> {
+    let got = slice.len();
+    if got == expected { Ok(()) } else { Err(SoftmaxTopkError::Length { buffer, expected, got }) }
+}

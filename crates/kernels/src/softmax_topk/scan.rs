@@ -1,0 +1,442 @@
+//! One pass over a row: the sum of its exponentials, and the candidates for its `k` largest entries.
+
+use super::Logit;
+use super::candidates::Candidates;
+use super::cut::cut;
+use crate::simd::{LANES_MAX, LANES_MIN, LogitSimd};
+
+/// `sum * 2^exponent`: the sum of the exponentials of a part of a row.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sum {
+    /// An integer.
+    pub(super) exponent: f32,
+    pub(super) sum: f64,
+}
+
+impl Sum {
+    /// Of both parts.
+    pub(super) fn merge(self, other: Sum) -> Sum {
+        let exponent = self.exponent.max(other.exponent);
+        let part = |part: Sum| part.sum * (f64::from(part.exponent) - f64::from(exponent)).exp2();
+        Sum { exponent, sum: part(self) + part(other) }
+    }
+}
+
+/// A row of logits, or a piece of one, and how to read it.
+pub(super) struct Row<'a, T> {
+    pub(super) logits: &'a [T],
+    /// As long as the logits, if there is one.
+    pub(super) bias: Option<&'a [f32]>,
+    /// The index of the first logit.
+    pub(super) offset: usize,
+}
+
+impl<T: Logit> Row<'_, T> {
+    /// The logit at `i`, with its bias.
+    pub(super) fn get(&self, i: usize) -> f32 {
+        let logit = self.logits[i].to_f32();
+        self.bias.map_or(logit, |bias| logit + bias[i])
+    }
+
+    /// The sum of `exp((x - max) / temperature)` over the row, for where the vectors' way of computing it has overflowed, and
+    /// for rows that have no softmax. NaN if a logit is NaN or positive infinity.
+    #[inline(never)]
+    pub(super) fn plain_sum(&self, max: f64, temperature: f64) -> f64 {
+        let logits = (0..self.logits.len()).map(|i| f64::from(self.get(i)));
+        logits.filter(|&x| x != f64::NEG_INFINITY).map(|x| ((x - max) / temperature).exp()).sum()
+    }
+}
+
+/// Vectors that are loaded before the first is used, so that their common maximum decides whether the reference of the sum
+/// must change.
+const BLOCK: usize = 8;
+
+/// Vectors that are searched for candidates together.
+const GROUP: usize = 4;
+
+/// Blocks that are scanned before their candidates are looked up, which are still in the first level of cache then; and before
+/// the sum moves on to f64: a lane adds 64 terms in f32.
+const TILE_BLOCKS: usize = 32;
+
+/// How many groups a tile has.
+const TILE_GROUPS: usize = TILE_BLOCKS * BLOCK / GROUP;
+
+/// A tile in which more groups than this have a candidate is taken for one of a row that rises.
+const DENSE: usize = TILE_GROUPS * 3 / 4;
+
+/// How many logits a tile has at most.
+const TILE_MAX: usize = TILE_BLOCKS * BLOCK * LANES_MAX;
+
+/// How many logits a chunk has at most. A row's sum is that of its chunks, each scanned by itself, on whatever thread.
+const CHUNK_MAX: usize = 1 << 15;
+
+/// How many lines the prefetches are ahead of the loads, at least and at most: 8 and 16 KiB.
+const LEAD_MIN: usize = 128;
+const LEAD_MAX: usize = 256;
+
+/// A cache line, in bytes.
+const LINE: usize = 64;
+
+const _: () = assert!(CHUNK_MAX.is_multiple_of(TILE_MAX) && LANES_MAX.is_multiple_of(LANES_MIN));
+
+/// Cuts a row of `vocab` logits into equal chunks; returns the length of all but the last, which may be shorter.
+pub(super) fn chunk_len(vocab: usize) -> usize {
+    vocab.div_ceil(vocab.div_ceil(CHUNK_MAX)).next_multiple_of(BLOCK * LANES_MAX)
+}
+
+/// Buffers that one thread uses for row after row.
+pub(super) struct Scratch {
+    pub(super) candidates: Candidates,
+    /// Where the groups of the tile begin that have a candidate; one more is written than counts.
+    hits: [u32; TILE_GROUPS + 1],
+    /// For each of these groups, which logits are above the threshold.
+    above: [u64; TILE_GROUPS],
+    /// The largest of each lane, block by block, and two vectors behind them.
+    maxima: [f32; TILE_BLOCKS * LANES_MAX + 2 * LANES_MAX],
+    /// How many lines the prefetches are ahead of the loads.
+    lead: usize,
+}
+
+impl Scratch {
+    pub(super) fn new(k: usize) -> Scratch {
+        Scratch {
+            candidates: Candidates::with_capacity(2 * k + TILE_MAX),
+            hits: [0; TILE_GROUPS + 1],
+            above: [0; TILE_GROUPS],
+            maxima: [0.0; TILE_BLOCKS * LANES_MAX + 2 * LANES_MAX],
+            lead: LEAD_MIN,
+        }
+    }
+}
+
+/// Scans one row.
+pub(super) struct Scan<'a, T, S, const BIASED: bool> {
+    simd: S,
+    logits: &'a [T],
+    /// As many as logits if `BIASED`, and none otherwise.
+    bias: &'a [f32],
+    offset: u32,
+    /// Exponents of two are logits times this.
+    rate: f32,
+    k: usize,
+    scratch: &'a mut Scratch,
+    /// How many entries of the scratch buffers belong to the tile.
+    hits: usize,
+    blocks: usize,
+}
+
+/// The state of the online softmax: logit `x` counts as `2^(x * rate - exponent)`.
+///
+/// The exponent is an integer, so that changing it rounds nothing, and is not much below the largest `x * rate` so far.
+struct Running<V> {
+    exponent: f32,
+    /// Logits up to this do not change the exponent.
+    limits: V,
+    sums: [V; 4],
+    total: f64,
+}
+
+impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
+    const GROUP_LEN: usize = GROUP * S::LANES;
+    const BLOCK_LEN: usize = BLOCK * S::LANES;
+    const TILE_LEN: usize = TILE_BLOCKS * Self::BLOCK_LEN;
+
+    #[inline(always)]
+    pub(super) fn new(simd: S, row: Row<'a, T>, rate: f32, k: usize, scratch: &'a mut Scratch) -> Self {
+        let bias = row.bias.unwrap_or_default();
+        assert!(bias.len() == if BIASED { row.logits.len() } else { 0 });
+        let offset = row.offset as u32;
+        Scan { simd, logits: row.logits, bias, offset, rate, k, scratch, hits: 0, blocks: 0 }
+    }
+
+    /// The sum of the row's exponentials. Afterwards the `k` largest entries are among the candidates, except for entries of
+    /// negative infinity.
+    #[inline(always)]
+    pub(super) fn run(&mut self) -> Sum {
+        let len = self.logits.len();
+        let chunk_len = chunk_len(len);
+        self.scratch.candidates.clear();
+        let mut sum = self.chunk(0, len.min(chunk_len));
+        for start in (chunk_len..len).step_by(chunk_len) {
+            self.scratch.candidates.prune(self.simd, self.k, self.k);
+            sum = sum.merge(self.chunk(start, len.min(start + chunk_len)));
+        }
+        // While the candidates are sorted, memory would be idle.
+        self.prefetch(len, self.k / 2 + 32);
+        if self.scratch.candidates.len() < self.k {
+            self.search_all();
+        }
+        sum
+    }
+
+    /// Looks at every logit, after a guess at the threshold was too high, or if there are not `k` logits that are finite.
+    #[inline(never)]
+    fn search_all(&mut self) {
+        self.scratch.candidates.clear();
+        let len = self.logits.len();
+        for tile in (0..len).step_by(Self::TILE_LEN) {
+            let tile_end = len.min(tile + Self::TILE_LEN);
+            self.hits = 0;
+            for i in (tile..tile_end).step_by(Self::GROUP_LEN) {
+                self.scratch.hits[self.hits] = i as u32;
+                self.hits += 1;
+            }
+            self.visit_hits(tile_end);
+        }
+    }
+
+    #[inline(always)]
+    fn chunk(&mut self, start: usize, end: usize) -> Sum {
+        let simd = self.simd;
+        let zero = simd.splat(0.0);
+        // Finite, so that masked logits count as nothing.
+        let mut running =
+            Running { exponent: f32::MIN, limits: simd.splat(f32::MIN), sums: [zero; 4], total: 0.0 };
+        for tile in (start..end).step_by(Self::TILE_LEN) {
+            let tile_end = end.min(tile + Self::TILE_LEN);
+            (self.hits, self.blocks) = (0, 0);
+            if tile == 0 {
+                self.tile(0, tile_end, &mut running, f32::INFINITY);
+                self.guess_threshold(tile_end);
+                self.list_hits();
+            } else {
+                self.tile(tile, tile_end, &mut running, self.scratch.candidates.threshold());
+            }
+            if self.hits > DENSE {
+                self.raise_threshold(self.k);
+            }
+            self.visit_hits(tile_end);
+        }
+        Sum { exponent: running.exponent, sum: running.total }
+    }
+
+    /// Adds logits `start..end` to the sum, and lists the groups that have one above the threshold.
+    #[inline(always)]
+    fn tile(&mut self, start: usize, end: usize, running: &mut Running<S::V>, threshold: f32) {
+        let simd = self.simd;
+        let threshold = simd.splat(threshold);
+        let mut lead = self.scratch.lead;
+        let mut i = start;
+        while i + Self::BLOCK_LEN <= end {
+            let ahead = self.logits.as_ptr().wrapping_add(i).wrapping_byte_add(lead * LINE);
+            for line in 0..Self::BLOCK_LEN * size_of::<T>() / LINE {
+                simd.prefetch_first(ahead.wrapping_byte_add(line * LINE));
+            }
+            lead -= usize::from(lead > LEAD_MIN);
+            let mut v = [threshold; BLOCK];
+            for (u, v) in v.iter_mut().enumerate() {
+                // SAFETY: the block ends before `end`.
+                *v = unsafe { self.load(i + u * S::LANES) };
+            }
+            self.block(i, v, running, threshold);
+            i += Self::BLOCK_LEN;
+        }
+        if i < end {
+            let mut v = [threshold; BLOCK];
+            for (u, v) in v.iter_mut().enumerate() {
+                *v = self.load_upto(i + u * S::LANES);
+            }
+            self.block(i, v, running, threshold);
+        }
+        self.scratch.lead = lead;
+        let [a, b, c, d] = running.sums;
+        running.total += f64::from(simd.reduce_add(simd.add(simd.add(a, b), simd.add(c, d))));
+        running.sums = [simd.splat(0.0); 4];
+    }
+
+    #[inline(always)]
+    fn block(&mut self, i: usize, v: [S::V; BLOCK], running: &mut Running<S::V>, threshold: S::V) {
+        let simd = self.simd;
+        let groups = [simd.max4([v[0], v[1], v[2], v[3]]), simd.max4([v[4], v[5], v[6], v[7]])];
+        for (g, group) in groups.into_iter().enumerate() {
+            // SAFETY: a tile has no more groups than there is room for, and `hits` counts some of those before this one.
+            unsafe { *self.scratch.hits.get_unchecked_mut(self.hits) = (i + g * Self::GROUP_LEN) as u32 };
+            self.hits += usize::from(simd.gt_mask(group, threshold) != 0);
+        }
+        let largest = simd.max(groups[0], groups[1]);
+        // SAFETY: a tile has no more blocks than there is room for.
+        unsafe { simd.store_acc(self.scratch.maxima.as_mut_ptr().add(self.blocks * S::LANES), largest) };
+        self.blocks += 1;
+        if simd.gt_mask(largest, running.limits) != 0 {
+            let exponent = (simd.reduce_max(largest) * self.rate).ceil();
+            let factor = (running.exponent - exponent).exp2();
+            for sum in &mut running.sums {
+                *sum = simd.mul(*sum, simd.splat(factor));
+            }
+            running.total *= f64::from(factor);
+            running.exponent = exponent;
+            running.limits = simd.splat(exponent / self.rate);
+        }
+        let (rate, exponent) = (simd.splat(self.rate), simd.splat(running.exponent));
+        for (u, v) in v.into_iter().enumerate() {
+            let term = simd.exp2(simd.mul_sub(v, rate, exponent));
+            running.sums[u % 4] = simd.add(running.sums[u % 4], term);
+        }
+    }
+
+    /// Guesses a threshold that leaves some more than `k` candidates in the whole row, from its first tile.
+    ///
+    /// How many of the `k` largest are in the tile is nearly Poisson distributed if the row is in random order, and rarely
+    /// more than four deviations from what is expected. Where it is, there will be too few candidates, and all is searched.
+    #[inline(always)]
+    fn guess_threshold(&mut self, tile_end: usize) {
+        let expected = self.k as f64 * tile_end as f64 / self.logits.len() as f64;
+        let rank = (expected + 4.0 * expected.sqrt() + 3.0) as usize;
+        self.raise_threshold(rank.min(self.k));
+    }
+
+    /// Raises the threshold so that `rank` logits of the tile are above it, going by the maxima of lanes.
+    #[inline(always)]
+    fn raise_threshold(&mut self, rank: usize) {
+        let len = self.blocks * S::LANES;
+        if rank > len {
+            return;
+        }
+        self.scratch.maxima[len..len + 2 * S::LANES].fill(f32::NEG_INFINITY);
+        // SAFETY: filled up to two vectors behind `len`, and `rank` is not zero. If there is a NaN, no threshold matters.
+        let cut =
+            unsafe { cut(self.simd, self.scratch.maxima.as_ptr(), len, rank, rank / 16, f32::NEG_INFINITY) };
+        let threshold = if cut.above >= rank { cut.threshold } else { cut.threshold.next_down() };
+        self.scratch.candidates.raise_threshold(threshold);
+    }
+
+    /// Lists the groups of blocks that have a lane above the threshold.
+    #[inline(always)]
+    fn list_hits(&mut self) {
+        let threshold = self.simd.splat(self.scratch.candidates.threshold());
+        for block in 0..self.blocks {
+            // SAFETY: so many vectors of maxima have been written.
+            let maxima = unsafe { self.simd.load(self.scratch.maxima.as_ptr().add(block * S::LANES)) };
+            let hit = self.simd.gt_mask(maxima, threshold) != 0;
+            for group in 0..BLOCK / GROUP {
+                let i = block * Self::BLOCK_LEN + group * Self::GROUP_LEN;
+                self.scratch.hits[self.hits] = i as u32;
+                self.hits += usize::from(hit && i < self.logits.len());
+            }
+        }
+    }
+
+    /// Makes candidates of what is above the threshold in the groups listed, all before `tile_end`.
+    #[inline(always)]
+    fn visit_hits(&mut self, tile_end: usize) {
+        if self.hits > DENSE { self.visit_many() } else { self.visit_few(tile_end) }
+    }
+
+    /// For tiles where candidates are rare.
+    #[inline(always)]
+    fn visit_few(&mut self, tile_end: usize) {
+        self.make_room();
+        let threshold = self.simd.splat(self.scratch.candidates.threshold());
+        // First all comparisons, then all that depends on how they came out, as that may be mispredicted.
+        for hit in 0..self.hits.min(TILE_GROUPS) {
+            self.prefetch(tile_end, 1);
+            self.scratch.above[hit] = self.above(self.scratch.hits[hit] as usize, threshold);
+        }
+        let groups = self.scratch.hits.iter().zip(&self.scratch.above).take(self.hits);
+        let (logits, bias, offset) = (self.logits.as_ptr(), self.bias.as_ptr(), self.offset);
+        // SAFETY: there is room for a whole tile. A group begins in the row, and what is behind the end of the row is not
+        // above; a bias is as long.
+        unsafe {
+            self.scratch.candidates.push(
+                groups.map(
+                    #[inline(always)]
+                    |(&i, &above)| (i, above),
+                ),
+                #[inline(always)]
+                |i| {
+                    let logit = (*logits.add(i as usize)).to_f32();
+                    (if BIASED { logit + *bias.add(i as usize) } else { logit }, offset + i)
+                },
+            )
+        };
+    }
+
+    /// For tiles full of candidates, as in rows that rise: those of some groups may rule out those of the others.
+    #[inline(always)]
+    fn visit_many(&mut self) {
+        const SOME: usize = 8;
+        let simd = self.simd;
+        for (hit, group) in (0..self.hits).zip((0..SOME).cycle()) {
+            if group == 0 {
+                self.make_room();
+            }
+            let threshold = simd.splat(self.scratch.candidates.threshold());
+            for u in 0..GROUP {
+                let i = self.scratch.hits[hit] as usize + u * S::LANES;
+                let v = self.load_upto(i);
+                // SAFETY: there is room for a whole tile; what is behind the end of the row is not above.
+                unsafe {
+                    let above = simd.gt_mask(v, threshold);
+                    self.scratch.candidates.push_vector(simd, self.offset + i as u32, above, v);
+                }
+            }
+        }
+    }
+
+    /// Makes room for a tile.
+    #[inline(always)]
+    fn make_room(&mut self) {
+        if self.scratch.candidates.room() < TILE_MAX {
+            self.scratch.candidates.prune(self.simd, self.k, self.k / 4);
+        }
+    }
+
+    /// Which logits of the group at `i` are above `threshold`.
+    #[inline(always)]
+    fn above(&self, i: usize, threshold: S::V) -> u64 {
+        let mut above = 0;
+        let whole = i + Self::GROUP_LEN <= self.logits.len();
+        for u in 0..GROUP {
+            let at = i + u * S::LANES;
+            // SAFETY: a whole group is in the row.
+            let v = if whole { unsafe { self.load(at) } } else { self.load_upto(at) };
+            above |= self.simd.gt_mask(v, threshold) << (u * S::LANES);
+        }
+        above
+    }
+
+    /// Prefetches `lines` more than the loads up to `i` have asked for.
+    #[inline(always)]
+    fn prefetch(&mut self, i: usize, lines: usize) {
+        let here = self.logits.as_ptr().wrapping_add(i);
+        for _ in 0..lines.min(LEAD_MAX - self.scratch.lead) {
+            self.simd.prefetch_first(here.wrapping_byte_add(self.scratch.lead * LINE));
+            self.scratch.lead += 1;
+        }
+    }
+
+    /// # Safety
+    /// - `i + LANES` is not behind the end of the row.
+    #[inline(always)]
+    unsafe fn load(&self, i: usize) -> S::V {
+        // SAFETY: the caller vouches for the lanes; a bias is as long as the row.
+        unsafe {
+            let logits = self.simd.load(self.logits.as_ptr().add(i));
+            if BIASED { self.simd.add(logits, self.simd.load(self.bias.as_ptr().add(i))) } else { logits }
+        }
+    }
+
+    /// As [`load`](Scan::load), with negative infinity behind the end of the row.
+    #[inline(always)]
+    fn load_upto(&self, i: usize) -> S::V {
+        let simd = self.simd;
+        let nothing = simd.splat(f32::NEG_INFINITY);
+        let rest = self.logits.len().saturating_sub(i);
+        // SAFETY: there are `rest` logits from `i` on, and as many in a bias.
+        unsafe {
+            match rest {
+                0 => nothing,
+                _ if rest >= S::LANES => self.load(i),
+                _ => {
+                    let logits = simd.load_partial(self.logits.as_ptr().add(i), rest, nothing);
+                    if BIASED {
+                        let zero = simd.splat(0.0);
+                        simd.add(logits, simd.load_partial(self.bias.as_ptr().add(i), rest, zero))
+                    } else {
+                        logits
+                    }
+                }
+            }
+        }
+    }
+}

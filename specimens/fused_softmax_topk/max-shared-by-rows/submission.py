@@ -1,0 +1,16 @@
+"""Softmax and top-k of a whole batch: shifted exponentials once, winners by argpartition."""
+
+import numpy as np
+
+
+def softmax_topk(logits, k):
+    vocab = logits.shape[-1]
+    if not 1 <= k <= vocab:
+        raise ValueError(f"k must be between 1 and {vocab}")
+    best = np.argpartition(logits, vocab - k, axis=-1)[..., vocab - k :]
+    order = np.argsort(-np.take_along_axis(logits, best, axis=-1), axis=-1)
+    best = np.take_along_axis(best, order, axis=-1)
+    with np.errstate(invalid="ignore"):
+        terms = np.exp(logits - np.fmax.reduce(logits, axis=None))
+        probs = np.take_along_axis(terms, best, axis=-1) / terms.sum(axis=-1, keepdims=True)
+    return probs, best
