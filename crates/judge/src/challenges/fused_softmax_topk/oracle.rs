@@ -7,8 +7,8 @@
 //! the length of the row and `s(V) = 2 √V u` the error of a sum (see [`Precision::sum`]):
 //!
 //! - the exponent: `x - m` is rounded, which moves `exp` by `|x - m| u`; in the form `exp(x - lse)` it is `lse` that is
-//!   rounded, and `x - lse`: `(|x - lse| + |lse|) u`. The larger of both is admitted, as it is what perturbing the logits by one
-//!   rounding each does. The terms of the sum have the same error, each by its weight: `Σ p |x - m| u`;
+//!   rounded, and `x - lse`: `(|x - lse| + 2 |lse|) u`, twice for the one rounding that alone can reach its bound. The larger of
+//!   both is admitted, as it is what perturbing the logits by a rounding or two each does. The terms of the sum have the same error, each by its weight: `Σ p |x - m| u`;
 //! - `exp` itself, the division, and their roundings: `8u`;
 //! - the sum: `s(V)`, and `min(V, 1024) u / 2` more, so that running sums over stretches of 1024 are admitted even where all
 //!   their roundings go the same way, as they may among few different values. One running sum over a whole vocabulary is not;
@@ -16,7 +16,7 @@
 //!   signs that have nothing to do with each other: `2 √R 4u`. `R` is counted, in the direction in which it is larger;
 //! - the result is rounded to float32, twice over: `2u`.
 //!
-//! And one smallest normal float32, absolutely, because flushing subnormal numbers to zero is not held against anybody.
+//! And two smallest normal float32, absolutely, because flushing subnormal numbers to zero is not held against anybody.
 //!
 //! An index is judged by the logit that it names, never by where it stands: at rank `r` any entry will do whose probability is
 //! that of rank `r`, to `2 (|x - lse| + 8) u` for each of both. That is how far two logits may be apart so that an honest
@@ -76,13 +76,13 @@ impl Winners {
     /// How far off the probability of a logit may be.
     pub(super) fn budget(&self, logit: f64) -> f64 {
         let prob = self.prob(logit);
-        if prob == 0.0 { TINY } else { self.relative(logit) * prob + TINY }
+        2.0 * TINY + if prob == 0.0 { 0.0 } else { self.relative(logit) * prob }
     }
 
     /// The same relative to the probability.
     pub(super) fn relative(&self, logit: f64) -> f64 {
         let u = float32().u;
-        let exponent = (logit - self.max).abs().max((logit - self.lse).abs() + self.lse.abs());
+        let exponent = (logit - self.max).abs().max((logit - self.lse).abs() + 2.0 * self.lse.abs());
         self.common + (exponent + 10.0) * u
     }
 
@@ -187,7 +187,7 @@ mod tests {
     fn masked_entries_have_no_probability_and_rows_without_a_softmax_are_told_apart() {
         let right = winners(&[f64::NEG_INFINITY, 2.0, f64::NEG_INFINITY], 3);
         assert_eq!(right.expected().values, [1.0, 0.0, 0.0]);
-        assert_eq!(right.expected().budget[1], TINY);
+        assert_eq!(right.expected().budget[1], 2.0 * TINY);
         assert!(matches!(expect_row(&[f64::NEG_INFINITY; 3], 1), Row::Masked));
         assert!(matches!(expect_row(&[1.0, f64::NAN], 1), Row::Nan));
     }
