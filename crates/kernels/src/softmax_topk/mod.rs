@@ -1,4 +1,50 @@
-//! Softmax over each row, and its `k` largest probabilities.
+//! Softmax over each row of logits, and its `k` largest probabilities, in one pass.
+//!
+//! `p[i] = exp((x[i] + b[i]) / t) / sum over j of exp((x[j] + b[j]) / t)`, of which the `k` largest are returned with their
+//! indices. The probabilities of the whole row are never written, and its logits are read from memory once.
+//!
+//! # Method
+//!
+//! A row is scanned in tiles of 256 vectors (4096 logits with AVX-512), each in blocks of eight that stay in registers:
+//!
+//! - **Sum.** The online recurrence of Milakov and Gimelshein: terms are `2^(x * rate - e)`, and `e` follows the largest logit so
+//!   far. Here `e` is an integer, so that moving it multiplies the sum by a power of two and rounds nothing, however often
+//!   it is moved. A tile is summed in f32, over four vectors; tiles are summed in f64.
+//! - **Candidates.** One comparison of the common maximum of four vectors with a threshold puts the group on a list, without a
+//!   branch. After the tile, which is still in the first level of cache, the groups listed are searched, and what is
+//!   above the threshold is kept. The first tile's lane maxima give the threshold: one that leaves about `k` plus a few
+//!   deviations, if the row is in random order. Should fewer than `k` be above it in the end, the row is searched again
+//!   without the guess, so the answer is exact for any order.
+//! - **Selection.** The candidates are cut down to `k` by bisection, counting how many are above the middle. These are sorted as
+//!   64-bit keys, the logit before the inverted index, by a bitonic network with AVX-512; their exponentials are
+//!   taken anew, in f64.
+//!
+//! While candidates are looked up and sorted, lines of what follows in memory are prefetched; the scan then asks for one line
+//! less a block until the lead is used up.
+//!
+//! # Cost
+//!
+//! A logit of f32 is 4 bytes and costs about 20 flops (fused multiply-adds counted twice): five per byte. One
+//! exponential is taken for each, and `k` more. In random order `k (1 + ln(vocab / k))` entries are among the `k` largest of those
+//! before them, the least that a scan with an exact running threshold meets: 1490 for the 256 largest of 32000. The guessed
+//! threshold leaves 360, in 270 groups.
+//!
+//! Time is `O(vocab)` a row and `O(k log k)` for the sort (`O(k log² k)` in the network); space is `8 (2 k + 4096)` bytes a
+//! thread.
+//!
+//! MEASURED
+//!
+//! # Accuracy
+//!
+//! `exp2` is within 1.5 units in the last place, and its argument is rounded once. In the worst case a probability is
+//! off by `(73 + 0.7 log2(2 vocab)) u`, where `u` is half of the epsilon of f32, nearly all of it from 64 additions in f32;
+//! ordinary rows come within four units in the last place (`tests/softmax_topk.rs` asserts both). `lse` is off by the same, and
+//! rounded. Where `x * rate` overflows f32, or loses the integer, the row is summed in f64.
+//!
+//! # Source
+//!
+//! Milakov, Gimelshein 2018, "Online normalizer calculation for softmax", <https://arxiv.org/abs/1805.02867>, algorithm 3 for the
+//! recurrence, and section 4 for the fusion with top-k. Network: Batcher 1968, "Sorting networks and their applications".
 
 mod candidates;
 mod cut;
@@ -171,8 +217,25 @@ logit!(bf16, "bf16", bf16::to_f32);
 
 /// Probabilities of the `k` largest logits of each row, softmax over the whole row.
 ///
+/// # Shapes
+/// `logits`: `[rows, vocab]`, row-major, contiguous, at any alignment. `probs`, `indices`: `[rows, k]`, falling. `lse`:
+/// `[rows]`. See [`Options`] for the bias.
+/// # Types
+/// f32, f16 and bf16 logits; the arithmetic is f32, the results are f32.
+/// # Order
+/// By the logit with its bias added in f32, before it is divided by the temperature; among equals, and zero equals minus zero,
+/// the smaller index comes first. The set of indices is always exact, and they are distinct.
+/// # Reproducibility
+/// Bitwise the same for any number of threads and any alignment; not bitwise the same on another [`Isa`].
+/// # Edge cases
+/// Where fewer than `k` logits are larger than negative infinity, the rest of the results have probability 0 and name masked
+/// entries, smallest index first. A row with a NaN or positive infinity, or with nothing but negative infinity, has no
+/// softmax: its probabilities are NaN and its indices `0..k`; `lse` is negative infinity where all is masked, and else
+/// NaN. No other row is affected. `rows == 0` does nothing.
 /// # Errors
-/// [`SoftmaxTopkError`]; buffers are then untouched.
+/// [`SoftmaxTopkError`] if a length does not match, `vocab` is 0 or does not fit into a `u32`, `k` is 0 or larger than `vocab`,
+/// the temperature is not finite and positive, or the CPU lacks the instruction set asked for; buffers are then
+/// untouched.
 pub fn softmax_topk<T: Logit>(
     shape: Shape,
     k: usize,

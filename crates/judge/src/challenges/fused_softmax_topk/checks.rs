@@ -437,6 +437,7 @@ impl Trial<'_, '_, '_> {
                 self.report.blame("rows_mixed", &why);
                 return Ok(true);
             }
+            return Ok(false);
         }
         let answered = (0..heard.problem.rows()).any(|row| !heard.answer.is_blank(row));
         if !blank.is_empty() && answered && heard.problem.k > 1 {
