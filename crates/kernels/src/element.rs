@@ -2,7 +2,7 @@
 
 use half::bf16;
 
-use crate::simd::{Op, Token};
+use crate::simd::{Op, Token, dispatch};
 
 pub(crate) mod sealed {
     use crate::simd::{Op, Token};
@@ -86,15 +86,7 @@ macro_rules! element {
         #[expect(private_interfaces, private_bounds, reason = "only this crate can name the trait")]
         impl sealed::Sealed for $element {
             fn dispatch<O: Op<$element>>(token: Token, op: O) {
-                match token {
-                    #[cfg(target_arch = "x86_64")]
-                    Token::Avx512(isa) => isa.run(op),
-                    #[cfg(target_arch = "x86_64")]
-                    Token::Avx2(isa) => isa.run(op),
-                    #[cfg(target_arch = "aarch64")]
-                    Token::Neon(isa) => isa.run(op),
-                    Token::Portable(isa) => op.eval(isa),
-                }
+                dispatch!(token, op)
             }
         }
     };

@@ -4,8 +4,7 @@ use std::arch::x86_64::*;
 
 use half::{bf16, f16};
 
-use super::{Compare, EXPONENT_MIN, Exp2, Load, LogitOp, LogitSimd, Op, Simd, Sort};
-use crate::element::Element;
+use super::{Compare, EXPONENT_MIN, Exponents, Load, Simd, Sort};
 
 /// Proof that this CPU has AVX2 and FMA.
 #[derive(Clone, Copy, Debug)]
@@ -14,7 +13,7 @@ pub(crate) struct Avx2(());
 impl Avx2 {
     #[inline]
     pub(crate) fn new() -> Option<Avx2> {
-        // The same list as on `run_with_features`.
+        // The same list as in `features!` below.
         let has = is_x86_feature_detected!("avx2")
             && is_x86_feature_detected!("fma")
             && is_x86_feature_detected!("f16c")
@@ -22,43 +21,9 @@ impl Avx2 {
             && is_x86_feature_detected!("bmi1");
         has.then_some(Avx2(()))
     }
-
-    pub(crate) fn run<T: Element, O: Op<T>>(self, op: O)
-    where
-        Avx2: Simd<T>,
-    {
-        // SAFETY: the CPU must have the features that the callee enables; `self` was made by `new`, which checked.
-        unsafe { self.run_with_features(op) }
-    }
-
-    /// # Safety
-    /// - The CPU has the features below; a value of `Avx2` proves it.
-    #[target_feature(enable = "avx2,fma,f16c,popcnt,bmi1")]
-    unsafe fn run_with_features<T: Element, O: Op<T>>(self, op: O)
-    where
-        Avx2: Simd<T>,
-    {
-        op.eval(self);
-    }
-
-    pub(crate) fn run_logits<T, O: LogitOp<T>>(self, op: O)
-    where
-        Avx2: LogitSimd<T>,
-    {
-        // SAFETY: the CPU must have the features that the callee enables; `self` was made by `new`, which checked.
-        unsafe { self.run_logits_with_features(op) }
-    }
-
-    /// # Safety
-    /// - The CPU has the features below; a value of `Avx2` proves it.
-    #[target_feature(enable = "avx2,fma,f16c,popcnt,bmi1")]
-    unsafe fn run_logits_with_features<T, O: LogitOp<T>>(self, op: O)
-    where
-        Avx2: LogitSimd<T>,
-    {
-        op.eval(self);
-    }
 }
+
+features!(Avx2, "avx2,fma,f16c,popcnt,bmi1");
 
 arith!(
     Avx2,
@@ -317,7 +282,7 @@ impl Compare for Avx2 {
     }
 }
 
-impl Exp2 for Avx2 {
+impl Exponents for Avx2 {
     #[inline(always)]
     fn mul_sub(self, a: __m256, b: __m256, c: __m256) -> __m256 {
         // SAFETY: as above.

@@ -4,8 +4,7 @@ use std::arch::x86_64::*;
 
 use half::{bf16, f16};
 
-use super::{Compare, Exp2, Load, LogitOp, LogitSimd, Op, Simd, Sort};
-use crate::element::Element;
+use super::{Arith, Compare, EXPONENT_MIN, Exp2, Load, Simd, Sort};
 
 /// Proof that this CPU has AVX-512 F, BW, DQ and VL.
 #[derive(Clone, Copy, Debug)]
@@ -14,7 +13,7 @@ pub(crate) struct Avx512(());
 impl Avx512 {
     #[inline]
     pub(crate) fn new() -> Option<Avx512> {
-        // The same list as on `run_with_features`.
+        // The same list as in `features!` below.
         let has = is_x86_feature_detected!("avx512f")
             && is_x86_feature_detected!("avx512bw")
             && is_x86_feature_detected!("avx512dq")
@@ -23,43 +22,9 @@ impl Avx512 {
             && is_x86_feature_detected!("bmi1");
         has.then_some(Avx512(()))
     }
-
-    pub(crate) fn run<T: Element, O: Op<T>>(self, op: O)
-    where
-        Avx512: Simd<T>,
-    {
-        // SAFETY: the CPU must have the features that the callee enables; `self` was made by `new`, which checked.
-        unsafe { self.run_with_features(op) }
-    }
-
-    /// # Safety
-    /// - The CPU has the features below; a value of `Avx512` proves it.
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,popcnt,bmi1")]
-    unsafe fn run_with_features<T: Element, O: Op<T>>(self, op: O)
-    where
-        Avx512: Simd<T>,
-    {
-        op.eval(self);
-    }
-
-    pub(crate) fn run_logits<T, O: LogitOp<T>>(self, op: O)
-    where
-        Avx512: LogitSimd<T>,
-    {
-        // SAFETY: the CPU must have the features that the callee enables; `self` was made by `new`, which checked.
-        unsafe { self.run_logits_with_features(op) }
-    }
-
-    /// # Safety
-    /// - The CPU has the features below; a value of `Avx512` proves it.
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,popcnt,bmi1")]
-    unsafe fn run_logits_with_features<T, O: LogitOp<T>>(self, op: O)
-    where
-        Avx512: LogitSimd<T>,
-    {
-        op.eval(self);
-    }
 }
+
+features!(Avx512, "avx512f,avx512bw,avx512dq,avx512vl,popcnt,bmi1");
 
 arith!(
     Avx512,
@@ -264,24 +229,103 @@ impl Compare for Avx512 {
     }
 }
 
+/// `2^(j / 32)` for `j` from 0, as the bits of an f32.
+const EXP2_TABLE: [u32; 32] = [
+    0x3f80_0000,
+    0x3f82_cd87,
+    0x3f85_aac3,
+    0x3f88_980f,
+    0x3f8b_95c2,
+    0x3f8e_a43a,
+    0x3f91_c3d3,
+    0x3f94_f4f0,
+    0x3f98_37f0,
+    0x3f9b_8d3a,
+    0x3f9e_f532,
+    0x3fa2_7043,
+    0x3fa5_fed7,
+    0x3fa9_a15b,
+    0x3fad_583f,
+    0x3fb1_23f6,
+    0x3fb5_04f3,
+    0x3fb8_fbaf,
+    0x3fbd_08a4,
+    0x3fc1_2c4d,
+    0x3fc5_672a,
+    0x3fc9_b9be,
+    0x3fce_248c,
+    0x3fd2_a81e,
+    0x3fd7_44fd,
+    0x3fdb_fbb8,
+    0x3fe0_ccdf,
+    0x3fe5_b907,
+    0x3fea_c0c7,
+    0x3fef_e4ba,
+    0x3ff5_257d,
+    0x3ffa_83b3,
+];
+
+/// What is added to bits that hold `32 n + j`, moved up to [`EXP2_SHIFT`], to make the bits of `2^(n + j / 32)`.
+const EXP2_OFFSETS: [u32; 32] = {
+    let mut offsets = EXP2_TABLE;
+    let mut j = 0;
+    while j < 32 {
+        offsets[j] = offsets[j].wrapping_sub((j as u32) << EXP2_SHIFT);
+        j += 1;
+    }
+    offsets
+};
+
+/// From thirty-seconds to the exponent of an f32, behind 23 bits of mantissa.
+const EXP2_SHIFT: u32 = 23 - 5;
+
+/// `x * rate - exponent`, for many `x`.
+#[derive(Clone, Copy)]
+pub(crate) struct Scaling {
+    rate: __m512,
+    /// `TO_THIRTY_SECONDS - exponent`
+    origin: __m512,
+    /// Where the result is -126: for smaller `x` too.
+    low: __m512,
+}
+
 impl Exp2 for Avx512 {
+    type Scaling = Scaling;
+
     #[inline(always)]
-    fn mul_sub(self, a: __m512, b: __m512, c: __m512) -> __m512 {
-        // SAFETY: as above.
-        unsafe { _mm512_fmsub_ps(a, b, c) }
+    fn scaling(self, rate: f32, exponent: f32) -> Scaling {
+        let splat = |a| Arith::<f32>::splat(self, a);
+        let low = (exponent + EXPONENT_MIN) / rate;
+        Scaling { rate: splat(rate), origin: splat(TO_THIRTY_SECONDS - exponent), low: splat(low) }
     }
+
+    /// To the nearest thirty-second by a table, and the rest of the way by the polynomial of degree 2 that is off by 5.3e-8
+    /// at most there. The table and its polynomial take as many instructions as a polynomial of degree 5 with
+    /// `vreduceps` and `vscalefps`, but these run where additions do, instead of where multiplications do.
     #[inline(always)]
-    fn fraction(self, t: __m512) -> __m512 {
-        const DOWNWARD: i32 = 1;
-        // SAFETY: as above.
-        unsafe { _mm512_reduce_ps::<DOWNWARD>(t) }
-    }
-    #[inline(always)]
-    fn scale(self, p: __m512, t: __m512) -> __m512 {
-        // SAFETY: as above.
-        unsafe { _mm512_scalef_ps(p, t) }
+    fn add_exp2(self, sum: __m512, x: __m512, scaling: Scaling) -> __m512 {
+        const C1: f32 = 0.693_157_3;
+        const C2: f32 = 0.240_226_5;
+        let splat = |a| Arith::<f32>::splat(self, a);
+        // SAFETY: as above. The table fills two vectors.
+        unsafe {
+            let table = EXP2_OFFSETS.as_ptr();
+            let (front, back) = (_mm512_loadu_si512(table.cast()), _mm512_loadu_si512(table.add(16).cast()));
+            // In this order NaN stays.
+            let x = _mm512_max_ps(scaling.low, x);
+            let nearest = _mm512_fmadd_ps(x, scaling.rate, scaling.origin);
+            let rest = _mm512_fmadd_ps(x, scaling.rate, _mm512_sub_ps(scaling.origin, nearest));
+            let nearest = _mm512_castps_si512(nearest);
+            let offset = _mm512_permutex2var_epi32(front, nearest, back);
+            let power = _mm512_add_epi32(offset, _mm512_slli_epi32::<EXP2_SHIFT>(nearest));
+            let p = _mm512_fmadd_ps(_mm512_fmadd_ps(splat(C2), rest, splat(C1)), rest, splat(1.0));
+            _mm512_fmadd_ps(p, _mm512_castsi512_ps(power), sum)
+        }
     }
 }
+
+/// Adding this rounds to a thirty-second; how many these are is then in the low bits.
+const TO_THIRTY_SECONDS: f32 = (3 << 17) as f32;
 
 /// Up to so many keys are sorted by a network, whose work grows as n log² n.
 const NETWORK_MAX: usize = 1 << 14;
@@ -377,6 +421,16 @@ impl Avx512 {
         }
         for v in run {
             self.write(v, self.sort_bitonic_vector(self.read(v)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn table_holds_powers_of_two() {
+        for (j, &bits) in super::EXP2_TABLE.iter().enumerate() {
+            assert_eq!(f32::from_bits(bits), (j as f64 / 32.0).exp2() as f32, "{j}");
         }
     }
 }

@@ -5,9 +5,59 @@
 //! token (`Avx512`, `Avx2`, `Neon`, `Portable`) carries the operations; it can be made only where the CPU has the
 //! instructions, so whoever holds one may use them.
 //!
-//! Everything below a token is `#[inline(always)]`, closures included: it must end up inside the one function that
-//! the token's `run`, which carries `#[target_feature]`. A function left out of line would be compiled without the
-//! feature, and every vector would go through memory.
+//! Everything below a token is `#[inline(always)]`, closures included: it must end up inside a function that carries
+//! `#[target_feature]`. A function left out of line would be compiled without the feature, and every vector would go
+//! through memory. [`Features::call`] makes such a function, for a whole kernel and for what a kernel would otherwise have
+//! many copies of.
+
+/// Implements [`Features`](crate::simd::Features) for a token that proves that the CPU has `$features`.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+macro_rules! features {
+    ($token:ty, $features:literal) => {
+        impl $crate::simd::Features for $token {
+            fn call<R>(self, f: impl FnOnce() -> R) -> R {
+                /// # Safety
+                /// - The CPU has the features.
+                #[target_feature(enable = $features)]
+                #[inline(never)]
+                unsafe fn with_features<R>(f: impl FnOnce() -> R) -> R {
+                    f()
+                }
+                // SAFETY: `self` proves that the CPU has the features.
+                unsafe { with_features(f) }
+            }
+        }
+    };
+}
+
+/// Evaluates an operation with the token that a [`Token`] holds.
+macro_rules! dispatch {
+    ($token:expr, $op:expr) => {{
+        use $crate::simd::{Features, Token};
+        match $token {
+            #[cfg(target_arch = "x86_64")]
+            Token::Avx512(simd) => simd.call(
+                #[inline(always)]
+                || $op.eval(simd),
+            ),
+            #[cfg(target_arch = "x86_64")]
+            Token::Avx2(simd) => simd.call(
+                #[inline(always)]
+                || $op.eval(simd),
+            ),
+            #[cfg(target_arch = "aarch64")]
+            Token::Neon(simd) => simd.call(
+                #[inline(always)]
+                || $op.eval(simd),
+            ),
+            Token::Portable(simd) => simd.call(
+                #[inline(always)]
+                || $op.eval(simd),
+            ),
+        }
+    }};
+}
+pub(crate) use dispatch;
 
 /// Implements [`Arith`] by intrinsics of the same shape, named in the order of the trait.
 macro_rules! arith {
@@ -109,6 +159,12 @@ mod portable;
 use crate::element::Element;
 use crate::isa::Isa;
 
+/// Functions compiled for an instruction set.
+pub(crate) trait Features: Copy {
+    /// Calls `f`, which is `#[inline(always)]`, in a function of its own.
+    fn call<R>(self, f: impl FnOnce() -> R) -> R;
+}
+
 /// Arithmetic on vectors of `A`.
 pub(crate) trait Arith<A>: Copy {
     /// A vector.
@@ -196,7 +252,7 @@ pub(crate) trait Caches: Copy {
 }
 
 /// Compares vectors of f32.
-pub(crate) trait Compare: Arith<f32> {
+pub(crate) trait Compare: Load<f32, f32> + Features {
     /// The larger of each pair; either, if one is NaN.
     fn max(self, a: Self::V, b: Self::V) -> Self::V;
     /// The largest of four, lane by lane.
@@ -238,6 +294,21 @@ pub(crate) const LANES_MIN: usize = 4;
 
 /// Powers of two of vectors of f32.
 pub(crate) trait Exp2: Arith<f32> {
+    /// A rate and an exponent, in the form that [`add_exp2`](Exp2::add_exp2) uses.
+    type Scaling: Copy;
+
+    /// `rate` is at least [`RATE_MIN`], and `exponent` an integer between plus and minus [`EXPONENT_MAX`]; otherwise sums
+    /// are anything.
+    fn scaling(self, rate: f32, exponent: f32) -> Self::Scaling;
+
+    /// `sum + 2^(x * rate - exponent)`, where that power is 2 at most: within 3 half units in its last place if
+    /// `x * rate` were exact, and `ln(2)` more for each of the powers of two by which the power is below 1. It may be anything
+    /// up to `2^-125` where it is below that; NaN if `x` is.
+    fn add_exp2(self, sum: Self::V, x: Self::V, scaling: Self::Scaling) -> Self::V;
+}
+
+/// What a polynomial for powers of two needs.
+pub(crate) trait Exponents: Arith<f32> {
     /// `a * b - c`, rounded once.
     fn mul_sub(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
 
@@ -247,12 +318,25 @@ pub(crate) trait Exp2: Arith<f32> {
     /// `p * 2^floor(t)` for `p` in 1..=2 and `t <= 1`; may be zero where that is below the normal numbers, and is for
     /// `t` of negative infinity. NaN if either is.
     fn scale(self, p: Self::V, t: Self::V) -> Self::V;
+}
 
-    /// `2^t` for `t <= 1`, to 1.5 units in the last place; 0 below the normal numbers or thereabouts. NaN stays NaN.
+impl<S: Exponents> Exp2 for S {
+    type Scaling = (Self::V, Self::V);
+
     #[inline(always)]
-    fn exp2(self, t: Self::V) -> Self::V {
+    fn scaling(self, rate: f32, exponent: f32) -> Self::Scaling {
+        (self.splat(rate), self.splat(exponent))
+    }
+
+    #[inline(always)]
+    fn add_exp2(self, sum: Self::V, x: Self::V, (rate, exponent): Self::Scaling) -> Self::V {
+        /// The polynomial in `r` that is nearest to `2^r` on 0..=1, relative to it, of those that are 1 at 0; lowest power
+        /// first. It is off by 8.7e-8 at most.
+        const COEFFICIENTS: [f32; 6] =
+            [1.0, 0.693_151_3, 0.240_164_46, 0.055_799_913, 0.009_017_029, 0.001_867_130_8];
+        let t = self.mul_sub(x, rate, exponent);
         let r = self.fraction(t);
-        let [c0, c1, c2, c3, c4, c5] = EXP2_COEFFICIENTS.map(
+        let [c0, c1, c2, c3, c4, c5] = COEFFICIENTS.map(
             #[inline(always)]
             |c| self.splat(c),
         );
@@ -261,12 +345,18 @@ pub(crate) trait Exp2: Arith<f32> {
         let p = self.mul_add(p, r, c2);
         let p = self.mul_add(p, r, c1);
         let p = self.mul_add(p, r, c0);
-        self.scale(p, t)
+        self.add(sum, self.scale(p, t))
     }
 }
 
+/// Below this rate the most negative number would be too near to nothing to stand for negative infinity.
+pub(crate) const RATE_MIN: f32 = 1e-30;
+
+/// Up to here a thirty-second counts in f32.
+pub(crate) const EXPONENT_MAX: f32 = (1 << 18) as f32;
+
 /// Sorts numbers.
-pub(crate) trait Sort: Copy {
+pub(crate) trait Sort: Features {
     /// Sorts into falling order. None of the keys is zero.
     #[inline(always)]
     fn sort_falling(self, keys: &mut Vec<u64>) {
@@ -275,9 +365,9 @@ pub(crate) trait Sort: Copy {
 }
 
 /// All that softmax asks of vectors, for logits of type `T`.
-pub(crate) trait LogitSimd<T>: Load<T, f32> + Load<f32, f32> + Compare + Exp2 + Sort + Caches {}
+pub(crate) trait LogitSimd<T>: Load<T, f32> + Compare + Exp2 + Sort + Caches {}
 
-impl<T, S: Load<T, f32> + Load<f32, f32> + Compare + Exp2 + Sort + Caches> LogitSimd<T> for S {}
+impl<T, S: Load<T, f32> + Compare + Exp2 + Sort + Caches> LogitSimd<T> for S {}
 
 /// A kernel, written once over the vectors of any instruction set.
 pub(crate) trait Op<T: Element> {
@@ -290,11 +380,6 @@ pub(crate) trait LogitOp<T> {
     /// Runs it. Implementations are `#[inline(always)]`.
     fn eval<S: LogitSimd<T>>(self, simd: S);
 }
-
-/// The polynomial in `r` that is nearest to `2^r` on 0..=1, relative to it, of those that are 1 at 0; lowest power first. It
-/// is off by 8.7e-8 at most.
-const EXP2_COEFFICIENTS: [f32; 6] =
-    [1.0, 0.693_151_3, 0.240_164_46, 0.055_799_913, 0.009_017_029, 0.001_867_130_8];
 
 /// The exponent of the smallest normal number.
 const EXPONENT_MIN: f32 = -126.0;

@@ -11,8 +11,7 @@ use std::arch::is_aarch64_feature_detected;
 
 use half::{bf16, f16};
 
-use super::{Caches, Compare, EXPONENT_MIN, Exp2, Load, LogitOp, LogitSimd, Op, Simd, Sort};
-use crate::element::Element;
+use super::{Caches, Compare, EXPONENT_MIN, Exponents, Load, Simd, Sort};
 
 /// Proof that this CPU has NEON.
 #[derive(Clone, Copy, Debug)]
@@ -21,46 +20,12 @@ pub(crate) struct Neon(());
 impl Neon {
     #[inline]
     pub(crate) fn new() -> Option<Neon> {
-        // The same list as on `run_with_features`.
+        // The same list as in `features!` below.
         is_aarch64_feature_detected!("neon").then_some(Neon(()))
     }
-
-    pub(crate) fn run<T: Element, O: Op<T>>(self, op: O)
-    where
-        Neon: Simd<T>,
-    {
-        // SAFETY: the CPU must have the features that the callee enables; `self` was made by `new`, which checked.
-        unsafe { self.run_with_features(op) }
-    }
-
-    /// # Safety
-    /// - The CPU has the features below; a value of `Neon` proves it.
-    #[target_feature(enable = "neon")]
-    unsafe fn run_with_features<T: Element, O: Op<T>>(self, op: O)
-    where
-        Neon: Simd<T>,
-    {
-        op.eval(self);
-    }
-
-    pub(crate) fn run_logits<T, O: LogitOp<T>>(self, op: O)
-    where
-        Neon: LogitSimd<T>,
-    {
-        // SAFETY: the CPU must have the features that the callee enables; `self` was made by `new`, which checked.
-        unsafe { self.run_logits_with_features(op) }
-    }
-
-    /// # Safety
-    /// - The CPU has the features below; a value of `Neon` proves it.
-    #[target_feature(enable = "neon")]
-    unsafe fn run_logits_with_features<T, O: LogitOp<T>>(self, op: O)
-    where
-        Neon: LogitSimd<T>,
-    {
-        op.eval(self);
-    }
 }
+
+features!(Neon, "neon");
 
 arith!(
     Neon,
@@ -297,7 +262,7 @@ impl Compare for Neon {
     }
 }
 
-impl Exp2 for Neon {
+impl Exponents for Neon {
     #[inline(always)]
     fn mul_sub(self, a: float32x4_t, b: float32x4_t, c: float32x4_t) -> float32x4_t {
         // SAFETY: as above.

@@ -1,6 +1,6 @@
 //! Plain Rust on arrays of 8, for any CPU. The compiler vectorises it as far as the target's baseline goes.
 
-use super::{Arith, Caches, Compare, EXPONENT_MIN, Exp2, Load, Simd, Sort};
+use super::{Arith, Caches, Compare, EXPONENT_MIN, Exponents, Features, Load, Simd, Sort};
 use crate::element::Element;
 
 /// Needs nothing of the CPU.
@@ -8,6 +8,13 @@ use crate::element::Element;
 pub(crate) struct Portable;
 
 const LANES: usize = 8;
+
+impl Features for Portable {
+    #[inline(never)]
+    fn call<R>(self, f: impl FnOnce() -> R) -> R {
+        f()
+    }
+}
 
 macro_rules! arith_portable {
     ($scalar:ty) => {
@@ -104,7 +111,7 @@ impl Compare for Portable {
 /// Adding this rounds to an integer, which is then in the low bits; `floor` of the standard library is a slow call.
 const TO_INTEGER: f32 = (3 << 22) as f32;
 
-impl Exp2 for Portable {
+impl Exponents for Portable {
     // A product of two f32 is exact in f64.
     #[inline(always)]
     fn mul_sub(self, mut a: Self::V, b: Self::V, c: Self::V) -> Self::V {

@@ -2,7 +2,7 @@
 
 use half::bf16;
 
-use super::{Op, Simd};
+use super::{EXPONENT_MAX, LogitOp, LogitSimd, Op, Simd};
 use crate::element::Element;
 use crate::isa::Isa;
 use crate::simd::Token;
@@ -104,4 +104,71 @@ fn bf16_rounds_as_the_half_crate_does_on_every_input() {
             }
         });
     }
+}
+
+/// Overwrites each `x` by `2^(x * rate - exponent)`, for whole vectors.
+struct Powers<'a> {
+    values: &'a mut [f32],
+    rate: f32,
+    exponent: f32,
+}
+
+impl LogitOp<f32> for Powers<'_> {
+    #[inline(always)]
+    fn eval<S: LogitSimd<f32>>(self, simd: S) {
+        let scaling = simd.scaling(self.rate, self.exponent);
+        for chunk in self.values.chunks_exact_mut(S::LANES) {
+            // SAFETY: the chunk has `LANES` elements.
+            unsafe {
+                let x = simd.load(chunk.as_ptr());
+                simd.store_acc(chunk.as_mut_ptr(), simd.add_exp2(simd.splat(0.0), x, scaling));
+            }
+        }
+    }
+}
+
+fn powers(token: Token, values: &[f32], rate: f32, exponent: f32) -> Vec<f32> {
+    let mut powers = values.to_vec();
+    let op = Powers { values: &mut powers, rate, exponent };
+    <f32 as crate::softmax_topk::sealed::Sealed>::dispatch(token, op);
+    powers
+}
+
+#[test]
+fn powers_of_two_are_within_their_bound() {
+    let unit = f64::from(f32::EPSILON) / 2.0;
+    let steps = 1 << 20;
+    for (rate, exponent) in
+        [(1.0, 0.0), (std::f32::consts::LOG2_E, 17.0), (37.5, -1234.0), (0.01, EXPONENT_MAX)]
+    {
+        // Powers from 2^-125 to 2, evenly.
+        let xs: Vec<f32> = (0..steps)
+            .map(|i| {
+                ((126.0 * f64::from(i) / f64::from(steps) - 125.0 + f64::from(exponent)) / f64::from(rate))
+                    as f32
+            })
+            .collect();
+        for_each_token(|isa, token| {
+            for (&x, got) in xs.iter().zip(powers(token, &xs, rate, exponent)) {
+                let t = f64::from(x) * f64::from(rate) - f64::from(exponent);
+                let off = (f64::from(got) / t.exp2() - 1.0).abs();
+                let bound = (3.0 + 0.7 * (1.0 - t)) * unit;
+                assert!(t > 1.0 || off <= bound, "{isa}: 2^({x} * {rate} - {exponent}) is off by {off:e}");
+            }
+        });
+    }
+}
+
+#[test]
+fn powers_of_two_of_masked_numbers_are_as_good_as_nothing_and_those_of_nan_are_nan() {
+    let values = [f32::NEG_INFINITY, f32::MIN, -1e9, -130.0, f32::NAN, -f32::NAN, f32::NEG_INFINITY, -200.0];
+    let values = [values, values].concat();
+    for_each_token(|isa, token| {
+        for exponent in [0.0, 3.0, EXPONENT_MAX] {
+            for (x, got) in values.iter().zip(powers(token, &values, std::f32::consts::LOG2_E, exponent)) {
+                let right = if x.is_nan() { got.is_nan() } else { (0.0..=2.4e-38).contains(&got) };
+                assert!(right, "{isa}: 2^({x} * log2(e) - {exponent}) came out as {got:e}");
+            }
+        }
+    });
 }

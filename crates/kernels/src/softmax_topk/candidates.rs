@@ -1,7 +1,7 @@
 //! The entries of a row that may be among its `k` largest.
 
 use super::cut::cut;
-use crate::simd::{Compare, LANES_MAX, Load};
+use crate::simd::{Compare, LANES_MAX};
 
 /// Entries of a row above a threshold, in the order of their indices.
 pub(super) struct Candidates {
@@ -96,13 +96,7 @@ impl Candidates {
     /// # Safety
     /// - There is [`room`](Candidates::room) for them.
     #[inline(always)]
-    pub(super) unsafe fn push_vector<S: Compare + Load<f32, f32>>(
-        &mut self,
-        simd: S,
-        start: u32,
-        above: u64,
-        v: S::V,
-    ) {
+    pub(super) unsafe fn push_vector<S: Compare>(&mut self, simd: S, start: u32, above: u64, v: S::V) {
         // Indices are moved as if they were numbers.
         let indices: [f32; LANES_MAX] = std::array::from_fn(
             #[inline(always)]
@@ -127,10 +121,18 @@ impl Candidates {
 
     /// Drops what is not among the `k` largest, except for `excess` entries at most, and raises the threshold to match.
     #[inline(always)]
-    pub(super) fn prune<S: Compare + Load<f32, f32>>(&mut self, simd: S, k: usize, excess: usize) {
-        if self.len <= k + excess {
-            return;
+    pub(super) fn prune<S: Compare>(&mut self, simd: S, k: usize, excess: usize) {
+        if self.len > k + excess {
+            simd.call(
+                #[inline(always)]
+                || self.drop_smallest(simd, k, excess),
+            );
         }
+    }
+
+    /// As [`prune`](Candidates::prune), where there is something to drop.
+    #[inline(always)]
+    fn drop_smallest<S: Compare>(&mut self, simd: S, k: usize, excess: usize) {
         self.values[self.len..self.len + PADDING].fill(f32::NEG_INFINITY);
         // SAFETY: the buffer is longer than `len` by two vectors, just filled; candidates are larger than the floor.
         let cut = unsafe { cut(simd, self.values.as_ptr(), self.len, k, excess, self.floor) };
@@ -148,7 +150,7 @@ impl Candidates {
 
     /// Keeps what is above the floor.
     #[inline(always)]
-    fn keep_above<S: Compare + Load<f32, f32>>(&mut self, simd: S) {
+    fn keep_above<S: Compare>(&mut self, simd: S) {
         let threshold = simd.splat(self.floor);
         let (values, indices) = (self.values.as_mut_ptr(), self.indices.as_mut_ptr());
         let mut kept = 0;

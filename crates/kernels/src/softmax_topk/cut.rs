@@ -1,6 +1,6 @@
 //! Where to cut a set of values so that its `k` largest stay.
 
-use crate::simd::{Compare, Load};
+use crate::simd::Compare;
 
 /// A number below which values are dropped.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,7 +32,7 @@ const HALVINGS: usize = 12;
 /// - `values` can be read for `len` rounded up to two vectors; what is behind `len` is negative infinity.
 /// - More than `k` of them are larger than `low`, and `k` is not zero. None is NaN.
 #[inline(always)]
-pub(super) unsafe fn cut<S: Compare + Load<f32, f32>>(
+pub(super) unsafe fn cut<S: Compare>(
     simd: S,
     values: *const f32,
     len: usize,
@@ -86,7 +86,7 @@ pub(super) unsafe fn cut<S: Compare + Load<f32, f32>>(
 /// # Safety
 /// - `len` values can be read at `values`.
 #[inline(always)]
-unsafe fn largest<S: Compare + Load<f32, f32>>(simd: S, values: *const f32, len: usize) -> f32 {
+unsafe fn largest<S: Compare>(simd: S, values: *const f32, len: usize) -> f32 {
     let mut max = simd.splat(f32::NEG_INFINITY);
     for i in (0..len).step_by(S::LANES) {
         // SAFETY: `i + LANES <= len`.
@@ -100,7 +100,7 @@ unsafe fn largest<S: Compare + Load<f32, f32>>(simd: S, values: *const f32, len:
 /// # Safety
 /// - `len` values can be read at `values`.
 #[inline(always)]
-unsafe fn count_above<S: Compare + Load<f32, f32>>(
+pub(super) unsafe fn count_above<S: Compare>(
     simd: S,
     values: *const f32,
     len: usize,

@@ -39,7 +39,8 @@
 //! `exp2` is within 1.5 units in the last place, and its argument is rounded once. In the worst case a probability is
 //! off by `(73 + 0.7 log2(2 vocab)) u`, where `u` is half of the epsilon of f32, nearly all of it from 64 additions in f32;
 //! ordinary rows come within four units in the last place (`tests/softmax_topk.rs` asserts both). `lse` is off by the same, and
-//! rounded. Where `x * rate` overflows f32, or loses the integer, the row is summed in f64.
+//! rounded. A row whose largest `x * rate` is beyond `2^18`, as logits of 200 000 make it, or any at a temperature above 1e30,
+//! is summed in f64 by the standard library, which takes some thirty times as long.
 //!
 //! # Source
 //!
@@ -54,7 +55,7 @@ mod scan;
 use half::{bf16, f16};
 
 use crate::isa::Isa;
-use crate::simd::{LogitOp, Token};
+use crate::simd::{LogitOp, Token, dispatch};
 use run::{Bias, Problem};
 
 /// The shape of the logits. Leading axes are folded into `rows`.
@@ -192,15 +193,7 @@ macro_rules! logit {
         #[expect(private_interfaces, private_bounds, reason = "only this crate can name the trait")]
         impl sealed::Sealed for $logit {
             fn dispatch<O: LogitOp<$logit>>(token: Token, op: O) {
-                match token {
-                    #[cfg(target_arch = "x86_64")]
-                    Token::Avx512(isa) => isa.run_logits(op),
-                    #[cfg(target_arch = "x86_64")]
-                    Token::Avx2(isa) => isa.run_logits(op),
-                    #[cfg(target_arch = "aarch64")]
-                    Token::Neon(isa) => isa.run_logits(op),
-                    Token::Portable(isa) => op.eval(isa),
-                }
+                dispatch!(token, op)
             }
 
             #[inline(never)]

@@ -4,7 +4,7 @@ use rayon::prelude::*;
 
 use super::candidates::Candidates;
 use super::cut::{order, value};
-use super::scan::{Row, Scan, Scratch, Sum, chunk_len};
+use super::scan::{Row, Scan, Scratch, Sum, chunk_len, is_summable};
 use super::{Logit, Outputs, Shape};
 use crate::simd::{LogitOp, LogitSimd, Token};
 
@@ -179,7 +179,6 @@ impl<T: Logit> LogitOp<T> for Merge<'_, T> {
     }
 }
 
-#[inline(always)]
 fn scan<T: Logit, S: LogitSimd<T>>(
     simd: S,
     problem: &Problem<'_, T>,
@@ -187,9 +186,16 @@ fn scan<T: Logit, S: LogitSimd<T>>(
     k: usize,
     scratch: &mut Scratch,
 ) -> Sum {
+    let rate = problem.rate();
     match row.bias {
-        None => Scan::<T, S, false>::new(simd, row, problem.rate(), k, scratch).run(),
-        Some(_) => Scan::<T, S, true>::new(simd, row, problem.rate(), k, scratch).run(),
+        None => simd.call(
+            #[inline(always)]
+            || Scan::<T, S, false>::new(simd, row, rate, k, scratch).run(),
+        ),
+        Some(_) => simd.call(
+            #[inline(always)]
+            || Scan::<T, S, true>::new(simd, row, rate, k, scratch).run(),
+        ),
     }
 }
 
@@ -214,11 +220,16 @@ fn finish<T: Logit, S: LogitSimd<T>>(
         #[inline(always)]
         |(&value, &index)| u64::from(order(value + 0.0)) << 32 | u64::from(!index),
     ));
-    simd.sort_falling(keys);
+    simd.call(
+        #[inline(always)]
+        || simd.sort_falling(keys),
+    );
     let logit = |key: u64| f64::from(value((key >> 32) as u32));
     let max = keys.first().map_or(f64::NEG_INFINITY, |&key| logit(key));
-    let mut sum = sum.sum * exp2(f64::from(sum.exponent) - max * f64::from(problem.rate()));
-    if !(sum > 0.5 && sum < f64::INFINITY) {
+    let rate = problem.rate();
+    let summed = max > f64::NEG_INFINITY && is_summable(rate, sum.exponent);
+    let mut sum = sum.sum * exp2(f64::from(sum.exponent) - max * f64::from(rate));
+    if !(summed && sum > 0.5 && sum < f64::INFINITY) {
         sum = problem.row(r, 0, problem.shape.vocab).plain_sum(max, temperature);
     }
     if let Some(lse) = lse {

@@ -2,8 +2,8 @@
 
 use super::Logit;
 use super::candidates::Candidates;
-use super::cut::cut;
-use crate::simd::{LANES_MAX, LANES_MIN, LogitSimd};
+use super::cut::{count_above, cut};
+use crate::simd::{EXPONENT_MAX, Exp2, LANES_MAX, LANES_MIN, LogitSimd, RATE_MIN};
 
 /// `sum * 2^exponent`: the sum of the exponentials of a part of a row.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +20,11 @@ impl Sum {
         let part = |part: Sum| part.sum * (f64::from(part.exponent) - f64::from(exponent)).exp2();
         Sum { exponent, sum: part(self) + part(other) }
     }
+}
+
+/// Whether sums of exponents of two at this rate, with these exponents, are what they should be.
+pub(super) fn is_summable(rate: f32, exponent: f32) -> bool {
+    rate >= RATE_MIN && exponent.abs() <= EXPONENT_MAX
 }
 
 /// A row of logits, or a piece of one, and how to read it.
@@ -61,7 +66,7 @@ const TILE_BLOCKS: usize = 32;
 /// How many groups a tile has.
 const TILE_GROUPS: usize = TILE_BLOCKS * BLOCK / GROUP;
 
-/// A tile in which more groups than this have a candidate is taken for one of a row that rises.
+/// A tile in which more groups than this have a candidate may be one of a row that rises.
 const DENSE: usize = TILE_GROUPS * 3 / 4;
 
 /// How many logits a tile has at most.
@@ -128,11 +133,12 @@ pub(super) struct Scan<'a, T, S, const BIASED: bool> {
 /// The state of the online softmax: logit `x` counts as `2^(x * rate - exponent)`.
 ///
 /// The exponent is an integer, so that changing it rounds nothing, and is not much below the largest `x * rate` so far.
-struct Running<V> {
+struct Running<S: Exp2> {
     exponent: f32,
+    scaling: S::Scaling,
     /// Logits up to this do not change the exponent.
-    limits: V,
-    sums: [V; 4],
+    limits: S::V,
+    sums: [S::V; 4],
     total: f64,
 }
 
@@ -156,8 +162,8 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
         let len = self.logits.len();
         let chunk_len = chunk_len(len);
         self.scratch.candidates.clear();
-        let mut sum = self.chunk(0, len.min(chunk_len));
-        for start in (chunk_len..len).step_by(chunk_len) {
+        let mut sum = Sum { exponent: -EXPONENT_MAX, sum: 0.0 };
+        for start in (0..len).step_by(chunk_len) {
             self.scratch.candidates.prune(self.simd, self.k, self.k);
             sum = sum.merge(self.chunk(start, len.min(start + chunk_len)));
         }
@@ -170,18 +176,16 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
     }
 
     /// Looks at every logit, after a guess at the threshold was too high, or if there are not `k` logits that are finite.
-    #[inline(never)]
     fn search_all(&mut self) {
         self.scratch.candidates.clear();
         let len = self.logits.len();
         for tile in (0..len).step_by(Self::TILE_LEN) {
-            let tile_end = len.min(tile + Self::TILE_LEN);
             self.hits = 0;
-            for i in (tile..tile_end).step_by(Self::GROUP_LEN) {
+            for i in (tile..len.min(tile + Self::TILE_LEN)).step_by(Self::GROUP_LEN) {
                 self.scratch.hits[self.hits] = i as u32;
                 self.hits += 1;
             }
-            self.visit_hits(tile_end);
+            self.visit_many();
         }
     }
 
@@ -189,52 +193,52 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
     fn chunk(&mut self, start: usize, end: usize) -> Sum {
         let simd = self.simd;
         let zero = simd.splat(0.0);
-        // Finite, so that masked logits count as nothing.
-        let mut running =
-            Running { exponent: f32::MIN, limits: simd.splat(f32::MIN), sums: [zero; 4], total: 0.0 };
+        let (exponent, scaling) = (-EXPONENT_MAX, simd.scaling(self.rate, -EXPONENT_MAX));
+        // Finite, so that masked logits do not change the exponent.
+        let limits = simd.splat(f32::MIN);
+        let mut running = Running { exponent, scaling, limits, sums: [zero; 4], total: 0.0 };
         for tile in (start..end).step_by(Self::TILE_LEN) {
             let tile_end = end.min(tile + Self::TILE_LEN);
             (self.hits, self.blocks) = (0, 0);
-            if tile == 0 {
-                self.tile(0, tile_end, &mut running, f32::INFINITY);
-                self.guess_threshold(tile_end);
+            let first = tile == 0;
+            let threshold = if first { f32::INFINITY } else { self.scratch.candidates.threshold() };
+            self.tile(tile, tile_end, &mut running, threshold);
+            if first {
+                self.raise_threshold(self.guess_rank(tile_end));
                 self.list_hits();
-            } else {
-                self.tile(tile, tile_end, &mut running, self.scratch.candidates.threshold());
             }
-            if self.hits > DENSE {
+            if self.hits > DENSE && self.most_lanes_above() {
                 self.raise_threshold(self.k);
+                self.visit_many();
+            } else {
+                self.visit_few(tile_end);
             }
-            self.visit_hits(tile_end);
         }
         Sum { exponent: running.exponent, sum: running.total }
     }
 
     /// Adds logits `start..end` to the sum, and lists the groups that have one above the threshold.
     #[inline(always)]
-    fn tile(&mut self, start: usize, end: usize, running: &mut Running<S::V>, threshold: f32) {
+    fn tile(&mut self, start: usize, end: usize, running: &mut Running<S>, threshold: f32) {
         let simd = self.simd;
         let threshold = simd.splat(threshold);
         let mut lead = self.scratch.lead;
-        let mut i = start;
-        while i + Self::BLOCK_LEN <= end {
+        for i in (start..end).step_by(Self::BLOCK_LEN) {
             let ahead = self.logits.as_ptr().wrapping_add(i).wrapping_byte_add(lead * LINE);
             for line in 0..Self::BLOCK_LEN * size_of::<T>() / LINE {
                 simd.prefetch_first(ahead.wrapping_byte_add(line * LINE));
             }
             lead -= usize::from(lead > LEAD_MIN);
             let mut v = [threshold; BLOCK];
-            for (u, v) in v.iter_mut().enumerate() {
-                // SAFETY: the block ends before `end`.
-                *v = unsafe { self.load(i + u * S::LANES) };
-            }
-            self.block(i, v, running, threshold);
-            i += Self::BLOCK_LEN;
-        }
-        if i < end {
-            let mut v = [threshold; BLOCK];
-            for (u, v) in v.iter_mut().enumerate() {
-                *v = self.load_upto(i + u * S::LANES);
+            if i + Self::BLOCK_LEN <= end {
+                for (u, v) in v.iter_mut().enumerate() {
+                    // SAFETY: the block ends before `end`.
+                    *v = unsafe { self.load(i + u * S::LANES) };
+                }
+            } else {
+                for (u, v) in v.iter_mut().enumerate() {
+                    *v = self.load_upto(i + u * S::LANES);
+                }
             }
             self.block(i, v, running, threshold);
         }
@@ -245,7 +249,7 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
     }
 
     #[inline(always)]
-    fn block(&mut self, i: usize, v: [S::V; BLOCK], running: &mut Running<S::V>, threshold: S::V) {
+    fn block(&mut self, i: usize, v: [S::V; BLOCK], running: &mut Running<S>, threshold: S::V) {
         let simd = self.simd;
         let groups = [simd.max4([v[0], v[1], v[2], v[3]]), simd.max4([v[4], v[5], v[6], v[7]])];
         for (g, group) in groups.into_iter().enumerate() {
@@ -265,39 +269,58 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
             }
             running.total *= f64::from(factor);
             running.exponent = exponent;
+            running.scaling = simd.scaling(self.rate, exponent);
             running.limits = simd.splat(exponent / self.rate);
         }
-        let (rate, exponent) = (simd.splat(self.rate), simd.splat(running.exponent));
         for (u, v) in v.into_iter().enumerate() {
-            let term = simd.exp2(simd.mul_sub(v, rate, exponent));
-            running.sums[u % 4] = simd.add(running.sums[u % 4], term);
+            running.sums[u % 4] = simd.add_exp2(running.sums[u % 4], v, running.scaling);
         }
     }
 
-    /// Guesses a threshold that leaves some more than `k` candidates in the whole row, from its first tile.
+    /// How many of the first tile to leave above the threshold, so that some more than `k` of the whole row are.
     ///
     /// How many of the `k` largest are in the tile is nearly Poisson distributed if the row is in random order, and rarely
     /// more than four deviations from what is expected. Where it is, there will be too few candidates, and all is searched.
     #[inline(always)]
-    fn guess_threshold(&mut self, tile_end: usize) {
+    fn guess_rank(&self, tile_end: usize) -> usize {
         let expected = self.k as f64 * tile_end as f64 / self.logits.len() as f64;
-        let rank = (expected + 4.0 * expected.sqrt() + 3.0) as usize;
-        self.raise_threshold(rank.min(self.k));
+        let rank = (expected + 2.5 * expected.sqrt() + 1.5) as usize;
+        rank.min(self.k)
     }
 
     /// Raises the threshold so that `rank` logits of the tile are above it, going by the maxima of lanes.
     #[inline(always)]
     fn raise_threshold(&mut self, rank: usize) {
-        let len = self.blocks * S::LANES;
+        let len = self.pad_maxima();
         if rank > len {
             return;
         }
-        self.scratch.maxima[len..len + 2 * S::LANES].fill(f32::NEG_INFINITY);
-        // SAFETY: filled up to two vectors behind `len`, and `rank` is not zero. If there is a NaN, no threshold matters.
-        let cut =
-            unsafe { cut(self.simd, self.scratch.maxima.as_ptr(), len, rank, rank / 16, f32::NEG_INFINITY) };
+        let (simd, maxima) = (self.simd, self.scratch.maxima.as_ptr());
+        let cut = simd.call(
+            #[inline(always)]
+            // SAFETY: filled up to two vectors behind `len`, and `rank` is not zero. If there is a NaN, no threshold matters.
+            || unsafe { cut(simd, maxima, len, rank, rank / 16, f32::NEG_INFINITY) },
+        );
         let threshold = if cut.above >= rank { cut.threshold } else { cut.threshold.next_down() };
         self.scratch.candidates.raise_threshold(threshold);
+    }
+
+    /// Whether more than half of the maxima of lanes are above the threshold, which they are not in a row in random order.
+    #[inline(always)]
+    fn most_lanes_above(&mut self) -> bool {
+        let (simd, len) = (self.simd, self.pad_maxima());
+        let (maxima, threshold) = (self.scratch.maxima.as_ptr(), self.scratch.candidates.threshold());
+        // SAFETY: filled up to two vectors behind the maxima.
+        let above = unsafe { count_above(simd, maxima, len.next_multiple_of(2 * S::LANES), threshold) };
+        2 * above > len
+    }
+
+    /// Fills two vectors behind the maxima of lanes, and says how many there are.
+    #[inline(always)]
+    fn pad_maxima(&mut self) -> usize {
+        let len = self.blocks * S::LANES;
+        self.scratch.maxima[len..len + 2 * S::LANES].fill(f32::NEG_INFINITY);
+        len
     }
 
     /// Lists the groups of blocks that have a lane above the threshold.
@@ -316,13 +339,7 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
         }
     }
 
-    /// Makes candidates of what is above the threshold in the groups listed, all before `tile_end`.
-    #[inline(always)]
-    fn visit_hits(&mut self, tile_end: usize) {
-        if self.hits > DENSE { self.visit_many() } else { self.visit_few(tile_end) }
-    }
-
-    /// For tiles where candidates are rare.
+    /// Makes candidates of what is above the threshold in the groups listed, all before `tile_end`, if they are few.
     #[inline(always)]
     fn visit_few(&mut self, tile_end: usize) {
         self.make_room();
@@ -352,10 +369,17 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
     }
 
     /// For tiles full of candidates, as in rows that rise: those of some groups may rule out those of the others.
-    #[inline(always)]
     fn visit_many(&mut self) {
-        const SOME: usize = 8;
         let simd = self.simd;
+        simd.call(
+            #[inline(always)]
+            || self.visit_in_order(simd),
+        );
+    }
+
+    #[inline(always)]
+    fn visit_in_order(&mut self, simd: S) {
+        const SOME: usize = 8;
         for (hit, group) in (0..self.hits).zip((0..SOME).cycle()) {
             if group == 0 {
                 self.make_room();
@@ -364,10 +388,11 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
             for u in 0..GROUP {
                 let i = self.scratch.hits[hit] as usize + u * S::LANES;
                 let v = self.load_upto(i);
-                // SAFETY: there is room for a whole tile; what is behind the end of the row is not above.
-                unsafe {
-                    let above = simd.gt_mask(v, threshold);
-                    self.scratch.candidates.push_vector(simd, self.offset + i as u32, above, v);
+                let above = simd.gt_mask(v, threshold);
+                // In order, candidates come all at once or not at all.
+                if above != 0 {
+                    // SAFETY: there is room for a whole tile; what is behind the end of the row is not above.
+                    unsafe { self.scratch.candidates.push_vector(simd, self.offset + i as u32, above, v) };
                 }
             }
         }
