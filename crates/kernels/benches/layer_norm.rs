@@ -19,7 +19,7 @@ mod figures;
 mod probe;
 
 use arena::{ARENA_BYTES, Arena};
-use figures::{median, min, timed};
+use figures::{median, min, timed, write_record};
 use probe::Way;
 use tribunal_kernels::layer_norm::{
     BackwardInputs, BackwardOptions, BackwardOutputs, ForwardInputs, ForwardOptions, ForwardOutputs, Shape,
@@ -216,6 +216,6 @@ fn main() {
         }
     }
     if let Some(path) = &bench.options.json {
-        std::fs::write(path, serde_json::Value::from(records).to_string()).expect("a writable record");
+        write_record(path, records);
     }
 }

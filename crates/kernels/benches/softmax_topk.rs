@@ -25,7 +25,7 @@ mod figures;
 
 use arena::{ARENA_BYTES, Arena};
 use exp_probe::{Logits, Way};
-use figures::{median, min, timed};
+use figures::{median, min, timed, write_record};
 use tribunal_kernels::softmax_topk::{Logit, Outputs, Shape, softmax_topk};
 use tribunal_kernels::{Isa, bf16, f16};
 
@@ -213,7 +213,7 @@ fn bench<T: Logit + Logits>(options: &Options, narrow: impl Fn(f32) -> T) {
         }
     }
     if let Some(path) = &options.json {
-        std::fs::write(path, serde_json::Value::from(records).to_string()).expect("a writable record");
+        write_record(path, records);
     }
 }
 

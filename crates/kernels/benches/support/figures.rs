@@ -20,3 +20,10 @@ pub(crate) fn median(times: &[f64]) -> f64 {
     sorted.sort_by(f64::total_cmp);
     sorted[sorted.len() / 2]
 }
+
+/// Writes what was measured as JSON. A relative path starts at the workspace's root, wherever cargo runs the benchmark.
+pub(crate) fn write_record(path: &str, records: Vec<serde_json::Value>) {
+    let path = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join(path);
+    let text = serde_json::Value::from(records).to_string();
+    std::fs::write(&path, text).unwrap_or_else(|error| panic!("cannot write {}: {error}", path.display()));
+}
