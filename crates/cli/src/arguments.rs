@@ -7,6 +7,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use tribunal_contract::Language;
 use tribunal_judge::{Effort, Seed};
 
+use crate::plan::PlanOptions;
+
 /// Puts implementations of LLM kernels on trial: runs them in a cage, attacks them with hidden tests, measures them from outside, and gives a
 /// verdict that anybody can replay.
 #[derive(Debug, Parser)]
@@ -73,6 +75,8 @@ pub enum Command {
     Challenges(ChallengesOptions),
     /// Time the reference, and others, on the workloads
     Bench(BenchOptions),
+    /// Which context and batch of a model fit on which device, with which cache format, and what bounds speed
+    Plan(PlanOptions),
     /// Measure what this machine can do at best
     Calibrate,
     /// What this machine can do for a judging, what is missing, and how to get it
@@ -266,4 +270,5 @@ pub struct SchemaOptions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum SchemaChoice {
     Verdict,
+    Plan,
 }

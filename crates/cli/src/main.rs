@@ -8,6 +8,7 @@ mod house;
 mod judge;
 mod machine;
 mod new;
+mod plan;
 mod progress;
 mod replay;
 mod show;
@@ -45,6 +46,7 @@ fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         Command::New(options) => new::run(options, common),
         Command::Challenges(options) => challenges::run(options),
         Command::Bench(options) => bench::run(options, common),
+        Command::Plan(options) => plan::run(options, common),
         Command::Calibrate => machine::calibrate(common),
         Command::Doctor(options) => machine::doctor(options, common),
         Command::Schema(options) => show::schema(options),

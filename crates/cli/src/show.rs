@@ -5,7 +5,7 @@ use std::io::Write;
 use tribunal_board::{StoreError, json, markdown, ranking, terminal};
 use tribunal_judge::Verdict;
 
-use crate::arguments::{BoardOptions, Common, Format, SchemaOptions, ShowOptions};
+use crate::arguments::{BoardOptions, Common, Format, SchemaChoice, SchemaOptions, ShowOptions};
 use crate::exit::{Exit, Failure};
 use crate::judge::{store, style, table_style};
 
@@ -48,9 +48,12 @@ pub fn stored(prefix: &str, common: &Common) -> Result<Verdict, Failure> {
     })
 }
 
-pub fn schema(_: &SchemaOptions) -> Result<Exit, Failure> {
-    let text =
-        serde_json::to_string_pretty(&json::schema()).map_err(|error| Failure::Bug(error.to_string()))?;
+pub fn schema(options: &SchemaOptions) -> Result<Exit, Failure> {
+    let schema = match options.what {
+        SchemaChoice::Verdict => json::schema(),
+        SchemaChoice::Plan => tribunal_plan::schema(),
+    };
+    let text = serde_json::to_string_pretty(&schema).map_err(|error| Failure::Bug(error.to_string()))?;
     writeln!(anstream::stdout(), "{text}")?;
     Ok(Exit::Accepted)
 }
