@@ -37,10 +37,13 @@
 //! - Outputs larger than [`stores::STREAMING_THRESHOLD_BYTES`] bypass the caches. Where the next step reads them at
 //!   once and they would have fitted, ask for [`Stores::Cached`].
 
+pub mod attention;
 mod element;
 pub mod gradient_check;
 mod isa;
+pub mod kv_cache;
 pub mod layer_norm;
+pub mod rope;
 pub mod sampling;
 mod simd;
 pub mod softmax_topk;

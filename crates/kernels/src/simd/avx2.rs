@@ -4,7 +4,7 @@ use std::arch::x86_64::*;
 
 use half::{bf16, f16};
 
-use super::{Compare, EXPONENT_MIN, Exponents, Load, Simd, Sort};
+use super::{Compare, EXPONENT_MIN, Exponents, Load, LoadIntegers, Simd, Sort, Sums};
 
 /// Proof that this CPU has AVX2 and FMA.
 #[derive(Clone, Copy, Debug)]
@@ -306,3 +306,23 @@ impl Exponents for Avx2 {
 }
 
 impl Sort for Avx2 {}
+
+impl Sums for Avx2 {}
+
+impl LoadIntegers for Avx2 {
+    #[inline(always)]
+    unsafe fn load_i8(self, p: *const u8) -> __m256 {
+        // SAFETY: as above.
+        unsafe { _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(p.cast()))) }
+    }
+    #[inline(always)]
+    unsafe fn load_u4(self, p: *const u8, shift: u32) -> __m256 {
+        // SAFETY: as above.
+        unsafe {
+            let bytes = _mm256_cvtepu8_epi32(_mm_loadl_epi64(p.cast()));
+            let shifted = _mm256_srlv_epi32(bytes, _mm256_set1_epi32(shift as i32));
+            let numbers = _mm256_cvtepi32_ps(_mm256_and_si256(shifted, _mm256_set1_epi32(15)));
+            _mm256_sub_ps(numbers, _mm256_set1_ps(7.5))
+        }
+    }
+}

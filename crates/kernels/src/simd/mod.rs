@@ -156,6 +156,9 @@ mod avx512;
 mod neon;
 mod portable;
 
+#[cfg(target_arch = "x86_64")]
+pub(crate) use avx512::Avx512;
+
 use crate::element::Element;
 use crate::isa::Isa;
 
@@ -291,6 +294,36 @@ pub(crate) const LANES_MAX: usize = 16;
 
 /// The narrowest has so many.
 pub(crate) const LANES_MIN: usize = 4;
+
+/// Reads small integers into vectors of f32.
+pub(crate) trait LoadIntegers: Arith<f32> {
+    /// Reads `LANES` signed bytes.
+    ///
+    /// # Safety
+    /// - `LANES` bytes can be read at `p`.
+    unsafe fn load_i8(self, p: *const u8) -> Self::V;
+
+    /// Of `LANES` bytes, the four bits from `shift` on, which is 0 or 4, as numbers from -7.5 to 7.5.
+    ///
+    /// # Safety
+    /// - `LANES` bytes can be read at `p`.
+    unsafe fn load_u4(self, p: *const u8, shift: u32) -> Self::V;
+}
+
+/// Sums over the lanes of many vectors of f32.
+pub(crate) trait Sums: Arith<f32> {
+    /// Writes the sum of the lanes of each vector. In what order depends on how many vectors there are, and not on which of them it is.
+    ///
+    /// # Safety
+    /// - `vectors.len()` values can be written at `p`.
+    #[inline(always)]
+    unsafe fn store_sums(self, p: *mut f32, vectors: &[Self::V]) {
+        for (i, &v) in vectors.iter().enumerate() {
+            // SAFETY: the caller vouches for the place.
+            unsafe { p.add(i).write(self.reduce_add(v)) };
+        }
+    }
+}
 
 /// Powers of two of vectors of f32.
 pub(crate) trait Exp2: Arith<f32> {

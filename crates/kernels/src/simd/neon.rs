@@ -11,7 +11,7 @@ use std::arch::is_aarch64_feature_detected;
 
 use half::{bf16, f16};
 
-use super::{Caches, Compare, EXPONENT_MIN, Exponents, Load, Simd, Sort};
+use super::{Caches, Compare, EXPONENT_MIN, Exponents, Load, LoadIntegers, Simd, Sort, Sums};
 
 /// Proof that this CPU has NEON.
 #[derive(Clone, Copy, Debug)]
@@ -287,3 +287,26 @@ impl Exponents for Neon {
 }
 
 impl Sort for Neon {}
+
+impl Sums for Neon {}
+
+impl LoadIntegers for Neon {
+    #[inline(always)]
+    unsafe fn load_i8(self, p: *const u8) -> float32x4_t {
+        // SAFETY: four bytes can be read at `p`, as the caller vouches; the read asks for no alignment.
+        let lanes = unsafe { p.cast::<[i8; 4]>().read_unaligned() }.map(f32::from);
+        // SAFETY: as above. `lanes` holds a whole vector.
+        unsafe { vld1q_f32(lanes.as_ptr()) }
+    }
+    #[inline(always)]
+    unsafe fn load_u4(self, p: *const u8, shift: u32) -> float32x4_t {
+        // SAFETY: four bytes can be read at `p`, as the caller vouches; the read asks for no alignment.
+        let bytes = unsafe { p.cast::<[u8; 4]>().read_unaligned() };
+        let lanes = bytes.map(
+            #[inline(always)]
+            |byte| f32::from(byte >> shift & 15) - 7.5,
+        );
+        // SAFETY: as above. `lanes` holds a whole vector.
+        unsafe { vld1q_f32(lanes.as_ptr()) }
+    }
+}

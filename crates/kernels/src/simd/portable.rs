@@ -1,6 +1,8 @@
 //! Plain Rust on arrays of 8, for any CPU. The compiler vectorises it as far as the target's baseline goes.
 
-use super::{Arith, Caches, Compare, EXPONENT_MIN, Exponents, Features, Load, Simd, Sort};
+use super::{
+    Arith, Caches, Compare, EXPONENT_MIN, Exponents, Features, Load, LoadIntegers, Simd, Sort, Sums,
+};
 use crate::element::Element;
 
 /// Needs nothing of the CPU.
@@ -144,6 +146,31 @@ impl Exponents for Portable {
 }
 
 impl Sort for Portable {}
+
+impl Sums for Portable {}
+
+impl LoadIntegers for Portable {
+    #[inline(always)]
+    unsafe fn load_i8(self, p: *const u8) -> Self::V {
+        // SAFETY: `LANES` bytes can be read at `p`, as the caller vouches; the read asks for no alignment.
+        let bytes = unsafe { p.cast::<[i8; LANES]>().read_unaligned() };
+        let mut v = [0.0; LANES];
+        for i in 0..LANES {
+            v[i] = f32::from(bytes[i]);
+        }
+        v
+    }
+    #[inline(always)]
+    unsafe fn load_u4(self, p: *const u8, shift: u32) -> Self::V {
+        // SAFETY: as above.
+        let bytes = unsafe { p.cast::<[u8; LANES]>().read_unaligned() };
+        let mut v = [0.0; LANES];
+        for i in 0..LANES {
+            v[i] = f32::from(bytes[i] >> shift & 15) - 7.5;
+        }
+        v
+    }
+}
 
 /// Converts an element into what it is computed in.
 trait Widen<A>: Copy {

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+pub(crate) mod attention;
 pub(crate) mod oracle;
 pub(crate) mod plain;
 pub(crate) mod softmax;

@@ -1,0 +1,204 @@
+//! Attention of new tokens over a [`KvCache`]: decoding, and prefill in chunks.
+//!
+//! `o[i] = sum over j of p[i, j] v[j]`, with `p[i, j] = exp(s[i, j]) / sum over j of exp(s[i, j])` and
+//! `s[i, j] = scale q[i] . k[j]`, where `j` goes over the tokens that token `i` sees: itself and those before it, as far as
+//! a sliding window reaches. The scores are never written to memory.
+//!
+//! # Method
+//!
+//! - **Grouped queries.** The `heads / kv_heads` query heads that share a head of keys and values are folded into the inner loop,
+//!   four at a time, so a cached byte comes from memory once for all of them.
+//! - **Tiles.** Keys of a tile (8 KiB of a head) are multiplied with the queries, which leaves scores in the first level of
+//!   cache; these become exponentials, by which the tile's values are added up in registers. While keys are read the tile's
+//!   values are prefetched, and while values are read the keys of the next tile are.
+//! - **Online softmax.** Terms are `2^(s - e)`, where `e` is an integer not below the largest `s` so far, in powers of two.
+//!   Moving `e` multiplies what has been summed by a power of two, and that rounds nothing.
+//! - **Integers.** Where keys are stored as integers, queries are rotated as the keys have been and rounded to 8 bits, with
+//!   a scale for each head; products of the two are sums of integers, exact for heads of up to 512, by VNNI where AVX-512
+//!   has it. Values are widened to f32.
+//! - **Split.** The context is cut into chunks of 1024 tokens, each is summed on its own, and the sums are added in order.
+//!   This is done whoever does the work, so a result depends neither on the number of threads, nor on the layout of the
+//!   cache, nor on how many tokens are asked about at once.
+//!
+//! # Cost
+//!
+//! A cached token takes `4 heads head_dim` multiplications and additions, and is read from memory once: a flop a byte for
+//! f32 with one query head, four with four, eight with bf16. Decoding is bound by memory up to there. Prefill repeats the
+//! same for each query, over tiles that stay in the first level.
+//!
+//! # Accuracy
+//!
+//! Compared with the definition over keys and values as they are stored, and queries as they are rounded for integer
+//! formats. With `u` half of the epsilon of f32, `d` the padded size of a head, `n` the keys of a query, and for key `j` `A`
+//! the sum `scale * sum |q k|` and `b` by how many powers of two its weight is below the largest, a weight is off by
+//! `e = ((d + 10) A + 3 + 1.4 (b + 1)) u`: a product in a score passes at most `d` additions and a few more roundings; `3`
+//! and half of the rest are the power of two's, whose argument is rounded when the exponent is subtracted. Weights below
+//! `2^-125` may be anything up to that. Numerator and denominator are off by that and by additions: to a tile (64 terms at
+//! most), of tiles to a chunk (64 at most), and of chunks. So a result is within
+//! `sum p e |v| + (sum p e + (136 + n / 1024) u) sum p |v|`. `tests/attention.rs` asserts it.
+//!
+//! # Source
+//!
+//! Milakov, Gimelshein 2018, <https://arxiv.org/abs/1805.02867>, for the recurrence; Dao et al. 2023, "Flash-Decoding for
+//! long-context inference", for the split over the context; Ainslie et al. 2023, "GQA", <https://arxiv.org/abs/2305.13245>,
+//! for the groups.
+
+mod run;
+mod tile;
+#[cfg(target_arch = "x86_64")]
+mod vnni;
+
+use std::num::NonZeroUsize;
+
+use crate::isa::Isa;
+use crate::kv_cache::KvCache;
+use crate::simd::Token;
+use run::Problem;
+
+/// The new tokens' queries.
+#[derive(Clone, Copy, Debug)]
+pub struct Queries<'a> {
+    /// How many query heads there are: a multiple of the cache's `kv_heads`. Query head `h` uses head
+    /// `h / (heads / kv_heads)` of the keys and values.
+    pub heads: usize,
+    /// `[sequences, heads, t, head_dim]`
+    pub q: &'a [f32],
+    /// `[sequences]`: how many of the `t` tokens are valid. They are the newest of their sequence, and the cache has their
+    /// keys and values already.
+    pub lengths: &'a [usize],
+}
+
+/// What [`attend`] writes.
+#[derive(Debug)]
+pub struct Outputs<'a> {
+    /// `[sequences, heads, t, head_dim]`
+    pub out: &'a mut [f32],
+    /// `[sequences, heads, t]`: the natural logarithm of the sum of the exponentials of a query's scores, so that results
+    /// over parts of a context can be put together.
+    pub lse: Option<&'a mut [f32]>,
+}
+
+/// Options of [`attend`].
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Options {
+    /// What scores are multiplied by; `None` takes `1 / sqrt(head_dim)`. Finite.
+    pub scale: Option<f32>,
+    /// How many tokens a query sees, itself among them; `None` is all of them.
+    pub window: Option<NonZeroUsize>,
+    /// The instruction set to use; `None` takes [`Isa::best`].
+    pub isa: Option<Isa>,
+}
+
+/// Why attention was refused. No buffer has been touched.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum AttentionError {
+    /// There is no such layer.
+    #[error("attend to layer {layer} of {layers}")]
+    Layer {
+        /// The layer that was named.
+        layer: usize,
+        /// How many the cache has.
+        layers: usize,
+    },
+    /// The query heads cannot be shared out to the heads of keys and values.
+    #[error("share {kv_heads} heads of keys among {heads} of queries: it must be a multiple, and not zero")]
+    Heads {
+        /// How many query heads there are.
+        heads: usize,
+        /// How many heads the cache has.
+        kv_heads: usize,
+    },
+    /// A buffer does not have the size that the others and the cache ask for.
+    #[error("use {buffer} of {got} elements where {expected} are expected")]
+    Length {
+        /// The name of the field.
+        buffer: &'static str,
+        /// How many elements are expected; for queries, a multiple of this.
+        expected: usize,
+        /// How many the buffer has.
+        got: usize,
+    },
+    /// More queries of a sequence are valid than were given.
+    #[error("attend for {length} of {given} tokens of sequence {sequence}")]
+    Valid {
+        /// The sequence.
+        sequence: usize,
+        /// How many tokens are said to be valid.
+        length: usize,
+        /// How many were given.
+        given: usize,
+    },
+    /// The scale is infinite or NaN.
+    #[error("scale scores by {0}: it must be finite")]
+    Scale(
+        /// The value given.
+        f32,
+    ),
+    /// The instruction set asked for is not one that this CPU has.
+    #[error("run {0} kernels: this CPU does not have that instruction set")]
+    Unavailable(
+        /// The instruction set asked for.
+        Isa,
+    ),
+}
+
+/// Causal attention of the newest tokens of each sequence over a layer of the cache.
+///
+/// Of sequence `s`, with `n` tokens in the layer, query `i` of `m = lengths[s]` is token `n - m + i`. It sees the tokens up
+/// to itself; with a window of `w`, the last `w` of these.
+///
+/// # Shapes
+/// `q`, `out`: `[sequences, heads, t, head_dim]`, row-major, contiguous, at any alignment, where `t` follows from how long
+/// `q` is; `lse`: `[sequences, heads, t]`; `lengths`: `[sequences]`, each from 0 to `t`.
+/// # Types
+/// f32; the arithmetic is f32, on keys and values as they are stored. See [the module](self) for the accuracy.
+/// # Reproducibility
+/// Bitwise the same for any number of threads, any layout of the cache, and however the tokens are grouped into calls; not
+/// bitwise the same on another [`Isa`].
+/// # Edge cases
+/// A query that sees no token, because more queries are valid than the cache has tokens, or that is not valid, gives zeros,
+/// and `lse` of negative infinity. A score of positive infinity or NaN makes its query's result NaN, and no other query is
+/// affected. A value that is not finite spoils its column in the queries that see it, or, stored as integers, its row.
+/// # Errors
+/// [`AttentionError`] if there is no such layer, sizes do not match, the scale is not finite, or the CPU lacks the
+/// instruction set asked for; buffers are then untouched.
+pub fn attend(
+    cache: &KvCache,
+    layer: usize,
+    queries: Queries<'_>,
+    outputs: Outputs<'_>,
+    options: &Options,
+) -> Result<(), AttentionError> {
+    let config = *cache.config();
+    let Queries { heads, q, lengths } = queries;
+    let present = cache.lengths(layer).map_err(|_| AttentionError::Layer { layer, layers: config.layers })?;
+    if heads == 0 || !heads.is_multiple_of(config.kv_heads) {
+        return Err(AttentionError::Heads { heads, kv_heads: config.kv_heads });
+    }
+    check_length("lengths", lengths.len(), config.sequences)?;
+    let token = config.sequences * heads * config.head_dim;
+    if !q.len().is_multiple_of(token) {
+        return Err(AttentionError::Length { buffer: "q", expected: token, got: q.len() });
+    }
+    let t = q.len() / token;
+    check_length("out", outputs.out.len(), q.len())?;
+    if let Some(lse) = &outputs.lse {
+        check_length("lse", lse.len(), q.len() / config.head_dim)?;
+    }
+    if let Some((sequence, &length)) = lengths.iter().enumerate().find(|&(_, &length)| length > t) {
+        return Err(AttentionError::Valid { sequence, length, given: t });
+    }
+    let scale = options.scale.unwrap_or_else(|| (1.0 / (config.head_dim as f64).sqrt()) as f32);
+    if !scale.is_finite() {
+        return Err(AttentionError::Scale(scale));
+    }
+    let isa = options.isa.unwrap_or_else(Isa::best);
+    let token = Token::new(isa).ok_or(AttentionError::Unavailable(isa))?;
+    let window = options.window.map_or(usize::MAX, NonZeroUsize::get);
+    run::run(&Problem { cache, layer, present, heads, t, q, lengths, window, scale, token }, outputs);
+    Ok(())
+}
+
+fn check_length(buffer: &'static str, got: usize, expected: usize) -> Result<(), AttentionError> {
+    if got == expected { Ok(()) } else { Err(AttentionError::Length { buffer, expected, got }) }
+}

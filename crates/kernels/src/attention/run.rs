@@ -1,0 +1,525 @@
+//! Which thread sums what, and how sums over parts of the context become results.
+
+use std::marker::PhantomData;
+use std::ops::Range;
+
+use half::{bf16, f16};
+use rayon::prelude::*;
+
+use super::Outputs;
+use super::tile::{
+    AttentionSimd, GROUP, Group, Int4, Int8, Plain, Scores, State, Stored, TILE_MAX, Tile, add_tile,
+};
+use crate::kv_cache::{Format, Geometry, KvCache, rotate};
+use crate::simd::{LANES_MAX, Load, Token, dispatch};
+
+/// What is asked, checked.
+pub(super) struct Problem<'a> {
+    pub(super) cache: &'a KvCache,
+    pub(super) layer: usize,
+    /// `[sequences]`: how many tokens there are.
+    pub(super) present: &'a [usize],
+    pub(super) heads: usize,
+    pub(super) t: usize,
+    pub(super) q: &'a [f32],
+    pub(super) lengths: &'a [usize],
+    pub(super) window: usize,
+    pub(super) scale: f32,
+    pub(super) token: Token,
+}
+
+/// Tokens that are summed on their own, from a multiple of this on. Results depend on it.
+const CHUNK: usize = 1024;
+
+/// New tokens that one task answers for, while a tile is in the first level of cache.
+const QUERIES: usize = 16;
+
+/// With fewer tasks for each thread than this, if all were as large as the largest, the context is split.
+const TASKS_PER_THREAD: usize = 8;
+
+impl Problem<'_> {
+    /// How many query heads share a head of keys.
+    fn group(&self) -> usize {
+        self.heads / self.cache.config().kv_heads
+    }
+
+    /// The same, with what it takes to fill the last group of rows that are multiplied together. One row is not padded.
+    fn padded_group(&self) -> usize {
+        let group = self.group();
+        if group % GROUP == 1 { group } else { group.next_multiple_of(GROUP) }
+    }
+
+    fn dim(&self) -> usize {
+        let config = self.cache.config();
+        config.format.padded(config.head_dim)
+    }
+
+    /// The tokens that a query sees.
+    fn sees(&self, sequence: usize, query: usize) -> Range<usize> {
+        if query >= self.lengths[sequence] {
+            return 0..0;
+        }
+        let end = (self.present[sequence] + query + 1).saturating_sub(self.lengths[sequence]);
+        end.saturating_sub(self.window)..end
+    }
+}
+
+/// Some queries of a sequence, with the heads that share one head of keys.
+struct Task<'a> {
+    sequence: usize,
+    kv_head: usize,
+    /// The first of its queries.
+    first: usize,
+    /// For each of the heads: `[queries, head_dim]`.
+    out: Vec<&'a mut [f32]>,
+    /// For each of the heads, or nothing: `[queries]`.
+    lse: Vec<&'a mut [f32]>,
+}
+
+impl Task<'_> {
+    fn queries(&self, problem: &Problem<'_>) -> Range<usize> {
+        self.first..problem.t.min(self.first + QUERIES)
+    }
+
+    /// What one of its queries sees, or another.
+    fn context(&self, problem: &Problem<'_>) -> Range<usize> {
+        let seen = self.queries(problem).map(|query| problem.sees(self.sequence, query));
+        seen.filter(|seen| !seen.is_empty())
+            .reduce(|a, b| a.start.min(b.start)..a.end.max(b.end))
+            .unwrap_or_default()
+    }
+
+    /// The chunks of the context.
+    fn chunks(&self, problem: &Problem<'_>) -> Range<usize> {
+        let context = self.context(problem);
+        context.start / CHUNK..context.end.div_ceil(CHUNK)
+    }
+
+    /// The sums of its queries over some chunks, added in order.
+    fn sum(&self, problem: &Problem<'_>, chunks: Range<usize>) -> Sums {
+        let mut sums = Sums::new(self.queries(problem).len() * problem.padded_group(), problem.dim());
+        let context = self.context(problem);
+        let tokens = context.start.max(chunks.start * CHUNK)..context.end.min(chunks.end * CHUNK);
+        if tokens.is_empty() {
+            return sums;
+        }
+        let span = Span { problem, task: self, tokens };
+        match problem.cache.config().format {
+            Format::F32 => span.add_to::<Plain<f32>>(&mut sums),
+            Format::F16 => span.add_to::<Plain<f16>>(&mut sums),
+            Format::Bf16 => span.add_to::<Plain<bf16>>(&mut sums),
+            Format::Int8 => span.add_to::<Int8>(&mut sums),
+            Format::Int4 => span.add_to::<Int4>(&mut sums),
+        }
+        sums
+    }
+
+    /// Divides by the sums of exponentials.
+    fn finish(mut self, problem: &Problem<'_>, sums: &Sums) {
+        let head_dim = problem.cache.config().head_dim;
+        let padded_group = problem.padded_group();
+        for (g, out) in self.out.iter_mut().enumerate() {
+            for (i, out) in out.chunks_exact_mut(head_dim).enumerate() {
+                let row = i * padded_group + g;
+                let state = sums.states[row];
+                // Nothing was seen, or there is no query.
+                let reciprocal = if state.is_empty() { 0.0 } else { (1.0 / state.sum) as f32 };
+                for (out, o) in out.iter_mut().zip(&sums.o[row * sums.dim..]) {
+                    *out = o * reciprocal;
+                }
+                if let Some(lse) = self.lse.get_mut(g) {
+                    let powers = f64::from(state.exponent) + state.sum.log2();
+                    lse[i] = (powers * std::f64::consts::LN_2) as f32;
+                }
+            }
+        }
+    }
+}
+
+/// Cuts the work into tasks for the threads of the current pool.
+pub(super) fn run(problem: &Problem<'_>, outputs: Outputs<'_>) {
+    if problem.t == 0 {
+        return;
+    }
+    let tasks = tasks(problem, outputs);
+    let threads = rayon::current_num_threads();
+    let sizes = || tasks.iter().map(|task| task.context(problem).len() * task.queries(problem).len());
+    let (total, largest) = (sizes().sum::<usize>(), sizes().max().unwrap_or(0));
+    if threads == 1 || largest <= CHUNK || largest * threads * TASKS_PER_THREAD <= total {
+        let whole = |task: Task<'_>| {
+            let sums = task.sum(problem, task.chunks(problem));
+            task.finish(problem, &sums);
+        };
+        if threads == 1 {
+            tasks.into_iter().for_each(whole);
+        } else {
+            tasks.into_par_iter().for_each(whole);
+        }
+        return;
+    }
+    let chunks: Vec<(&Task<'_>, usize)> =
+        tasks.iter().flat_map(|task| task.chunks(problem).map(move |chunk| (task, chunk))).collect();
+    let counts: Vec<usize> = tasks.iter().map(|task| task.chunks(problem).len()).collect();
+    let parts: Vec<Sums> =
+        chunks.into_par_iter().map(|(task, chunk)| task.sum(problem, chunk..chunk + 1)).collect();
+    let mut parts = parts.as_slice();
+    let parts = counts.into_iter().map(|count| parts.split_off(..count).expect("as many as were counted"));
+    let parts: Vec<&[Sums]> = parts.collect();
+    tasks.into_par_iter().zip(parts).for_each(|(task, parts)| {
+        let mut sums = Sums::new(task.queries(problem).len() * problem.padded_group(), problem.dim());
+        dispatch!(problem.token, Merge { parts, sums: &mut sums });
+        task.finish(problem, &sums);
+    });
+}
+
+fn tasks<'a>(problem: &Problem<'_>, outputs: Outputs<'a>) -> Vec<Task<'a>> {
+    let (t, group) = (problem.t, problem.group());
+    let (sequences, head_dim) = (problem.lengths.len(), problem.cache.config().head_dim);
+    let groups = sequences * problem.heads / group;
+    let spans = t.div_ceil(QUERIES);
+    let mut tasks: Vec<Task<'_>> = (0..groups * spans)
+        .map(|i| Task {
+            sequence: i / spans * group / problem.heads,
+            kv_head: i / spans % (problem.heads / group),
+            first: i % spans * QUERIES,
+            out: Vec::with_capacity(group),
+            lse: Vec::new(),
+        })
+        .collect();
+    for (head, out) in outputs.out.chunks_exact_mut(t * head_dim).enumerate() {
+        let tasks = &mut tasks[head / group * spans..];
+        for (task, out) in tasks.iter_mut().zip(out.chunks_mut(QUERIES * head_dim)) {
+            task.out.push(out);
+        }
+    }
+    for (head, lse) in outputs.lse.into_iter().flat_map(|lse| lse.chunks_exact_mut(t)).enumerate() {
+        let tasks = &mut tasks[head / group * spans..];
+        for (task, lse) in tasks.iter_mut().zip(lse.chunks_mut(QUERIES)) {
+            task.lse.push(lse);
+        }
+    }
+    tasks
+}
+
+/// Weighed sums of values over some tokens, `[rows, dim]`, and the sums of their weights.
+struct Sums {
+    dim: usize,
+    o: Vec<f32>,
+    states: Vec<State>,
+}
+
+impl Sums {
+    fn new(rows: usize, dim: usize) -> Sums {
+        Sums { dim, o: vec![0.0; rows * dim], states: vec![State::EMPTY; rows] }
+    }
+
+    fn clear(&mut self) {
+        self.o.fill(0.0);
+        self.states.fill(State::EMPTY);
+    }
+
+    /// Adds sums over other tokens.
+    #[inline(always)]
+    fn add<S: AttentionSimd>(&mut self, simd: S, other: &Sums) {
+        let rows = self.o.chunks_exact_mut(self.dim).zip(other.o.chunks_exact(self.dim));
+        for ((state, other), (o, other_o)) in self.states.iter_mut().zip(&other.states).zip(rows) {
+            if other.is_empty() {
+                continue;
+            }
+            // In this order NaN gets through.
+            let exponent = if state.exponent >= other.exponent { state.exponent } else { other.exponent };
+            let (factor, other_factor) =
+                ((state.exponent - exponent).exp2(), (other.exponent - exponent).exp2());
+            state.sum = state.sum * f64::from(factor) + other.sum * f64::from(other_factor);
+            state.exponent = exponent;
+            let (factor, other_factor) = (simd.splat(factor), simd.splat(other_factor));
+            for (o, other) in o.chunks_exact_mut(S::LANES).zip(other_o.chunks_exact(S::LANES)) {
+                // SAFETY: the chunks have `LANES` values.
+                unsafe {
+                    let other = simd.mul(simd.load_acc(other.as_ptr()), other_factor);
+                    simd.store_acc(o.as_mut_ptr(), simd.mul_add(simd.load_acc(o.as_ptr()), factor, other));
+                }
+            }
+        }
+    }
+}
+
+/// The sums of chunks, to be added in order.
+struct Merge<'a> {
+    parts: &'a [Sums],
+    sums: &'a mut Sums,
+}
+
+impl Merge<'_> {
+    #[inline(always)]
+    fn eval<S: AttentionSimd>(self, simd: S) {
+        for part in self.parts {
+            self.sums.add(simd, part);
+        }
+    }
+}
+
+/// Where the rows of a tile are.
+#[derive(Clone, Copy)]
+struct Rows {
+    /// The keys, and behind them the last of them again.
+    keys: [*const u8; TILE_MAX + LANES_MAX],
+    /// The scales of keys and of values, if there are any, and behind them anything.
+    scales: [[f32; TILE_MAX + LANES_MAX]; 2],
+}
+
+impl Rows {
+    const EMPTY: Rows =
+        Rows { keys: [std::ptr::null(); TILE_MAX + LANES_MAX], scales: [[0.0; TILE_MAX + LANES_MAX]; 2] };
+}
+
+/// What a task sums up in one go.
+struct Span<'a> {
+    problem: &'a Problem<'a>,
+    task: &'a Task<'a>,
+    /// Of the context; not empty.
+    tokens: Range<usize>,
+}
+
+/// A span of rows that are stored as `F`, on its way to where it is compiled for an instruction set.
+struct Stretch<'a, F> {
+    span: &'a Span<'a>,
+    sums: &'a mut Sums,
+    stored: PhantomData<F>,
+}
+
+impl<F: Stored> Stretch<'_, F> {
+    #[inline(always)]
+    fn eval<S: AttentionSimd>(self, simd: S) {
+        self.span.add::<F, S>(simd, self.sums);
+    }
+}
+
+impl Span<'_> {
+    fn add_to<F: Stored>(&self, sums: &mut Sums) {
+        dispatch!(self.problem.token, Stretch::<F> { span: self, sums, stored: PhantomData })
+    }
+
+    #[inline(always)]
+    fn add<F: Stored, S: AttentionSimd>(&self, simd: S, sums: &mut Sums) {
+        let Span { problem, task, ref tokens } = *self;
+        let geometry = problem.cache.geometry();
+        let (dim, padded_group) = (problem.dim(), problem.padded_group());
+        let seen: Vec<Range<usize>> =
+            task.queries(problem).map(|query| problem.sees(task.sequence, query)).collect();
+        let queries = self.scaled_queries::<F, S>(simd);
+        let mut chunk = Sums::new(seen.len() * padded_group, dim);
+        let mut scores: Scores = [[0.0; TILE_MAX]; GROUP];
+
+        let first = tokens.start / F::TILE * F::TILE;
+        let (mut rows, mut ahead) = (&mut { Rows::EMPTY }, &mut { Rows::EMPTY });
+        self.find_rows::<F, S>(simd, first..tokens.end.min(first + F::TILE), rows);
+        for start in (first..tokens.end).step_by(F::TILE) {
+            let end = tokens.end.min(start + F::TILE);
+            if end < tokens.end {
+                self.find_rows::<F, S>(simd, end..tokens.end.min(end + F::TILE), ahead);
+            } else {
+                ahead.keys = rows.keys;
+            }
+            let mut prefetch = true;
+            for (i, seen) in seen.iter().enumerate() {
+                let (from, to) = (seen.start.max(start), seen.end.min(end));
+                if from >= to {
+                    continue;
+                }
+                let mut tile = Tile {
+                    keys: &rows.keys[from - start..],
+                    ahead: &ahead.keys[from - start..],
+                    key_scales: &rows.scales[0][from - start..],
+                    value_scales: &rows.scales[1][from - start..],
+                    len: to - from,
+                    to_value: geometry.plane_bytes,
+                    row_bytes: geometry.row_bytes,
+                    dim,
+                    prefetch,
+                };
+                for row in (i * padded_group..(i + 1) * padded_group).step_by(GROUP) {
+                    let count = GROUP.min((i + 1) * padded_group - row);
+                    let states = &mut chunk.states[row..row + count];
+                    let group = queries.group(row, count, dim);
+                    let o = chunk.o[row * dim..(row + count) * dim].as_mut_ptr();
+                    let scores = &mut scores;
+                    // SAFETY:
+                    // - queries, sums and states have been cut to `count` rows, which is `GROUP`, or 1 as `padded_group`
+                    //   leaves no other rest;
+                    // - keys are rows of the cache, whose values are in the next plane, and what dispatched to `F` is the
+                    //   cache's format.
+                    unsafe {
+                        if count == GROUP {
+                            simd.call(
+                                #[inline(always)]
+                                || add_tile::<F, S, GROUP>(simd, tile, group, o, states, scores),
+                            );
+                        } else {
+                            simd.call(
+                                #[inline(always)]
+                                || add_tile::<F, S, 1>(simd, tile, group, o, states, scores),
+                            );
+                        }
+                    }
+                    prefetch = false;
+                    tile.prefetch = false;
+                }
+            }
+            std::mem::swap(&mut rows, &mut ahead);
+            if end == tokens.end || end.is_multiple_of(CHUNK) {
+                sums.add(simd, &chunk);
+                chunk.clear();
+            }
+        }
+    }
+
+    /// Queries times what makes scores powers of two, zeros where there is none.
+    #[inline(always)]
+    fn scaled_queries<F: Stored, S: AttentionSimd>(&self, simd: S) -> ScaledQueries {
+        let Span { problem, task, .. } = *self;
+        let (dim, group, padded_group) = (problem.dim(), problem.group(), problem.padded_group());
+        let head_dim = problem.cache.config().head_dim;
+        let rate = (f64::from(problem.scale) * std::f64::consts::LOG2_E) as f32;
+        let queries = task.queries(problem);
+        let mut q = vec![0.0; queries.len() * padded_group * dim];
+        for (i, query) in queries.enumerate() {
+            for g in 0..group {
+                let head = task.sequence * problem.heads + task.kv_head * group + g;
+                let at = (head * problem.t + query) * head_dim;
+                let row = &mut q[(i * padded_group + g) * dim..];
+                for (scaled, &q) in row.iter_mut().zip(&problem.q[at..at + head_dim]) {
+                    *scaled = q * rate;
+                }
+            }
+        }
+        let mut queries = ScaledQueries::new(q, problem.token);
+        if F::INTEGER {
+            queries.round::<F, S>(simd, dim);
+        }
+        queries
+    }
+
+    /// Finds out where the rows of some tokens are; at least one, and `TILE_MAX` at most.
+    #[inline(always)]
+    fn find_rows<F: Stored, S: AttentionSimd>(&self, simd: S, tokens: Range<usize>, rows: &mut Rows) {
+        let Span { problem, task, .. } = *self;
+        let Geometry { block_len, row_bytes, plane_bytes, .. } = *problem.cache.geometry();
+        let mut scales = [[f16::ZERO; TILE_MAX]; 2];
+        let mut token = tokens.start;
+        while token < tokens.end {
+            let (entry, slot) = (token / block_len, token % block_len);
+            let planes = problem.cache.head(problem.layer, task.sequence, task.kv_head, entry);
+            let end = tokens.end.min(token - slot + block_len);
+            let places = token - tokens.start..end - tokens.start;
+            for (i, key) in rows.keys[places.clone()].iter_mut().enumerate() {
+                *key = planes.as_ptr().wrapping_add((slot + i) * row_bytes);
+            }
+            if F::INTEGER {
+                for (scales, plane) in scales.iter_mut().zip(planes.chunks_exact(plane_bytes)) {
+                    let (bytes, _) = plane[block_len * row_bytes..].as_chunks();
+                    let bytes = &bytes[slot..slot + places.len()];
+                    // Of the tile after this one.
+                    simd.prefetch_first(bytes.as_ptr().wrapping_add(TILE_MAX));
+                    for (scale, &bytes) in scales[places.clone()].iter_mut().zip(bytes) {
+                        *scale = f16::from_ne_bytes(bytes);
+                    }
+                }
+            }
+            token = end;
+        }
+        let len = tokens.len();
+        let last = rows.keys[len - 1];
+        rows.keys[len..].fill(last);
+        if F::INTEGER {
+            for (rows, scales) in rows.scales.iter_mut().zip(&scales) {
+                for j in (0..len).step_by(S::LANES) {
+                    // SAFETY: `LANES` divides `TILE_MAX`, so there are as many in both.
+                    unsafe {
+                        let scales = <S as Load<f16, f32>>::load(simd, scales.as_ptr().add(j));
+                        simd.store_acc(rows.as_mut_ptr().add(j), scales);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// `[queries, padded_group, dim]`: queries as tiles take them, see [`Group`].
+struct ScaledQueries {
+    q: Vec<f32>,
+    scales: Vec<f32>,
+    codes: Vec<i8>,
+    offsets: Vec<f32>,
+    #[cfg(target_arch = "x86_64")]
+    vnni: Option<super::vnni::Vnni>,
+}
+
+impl ScaledQueries {
+    fn new(q: Vec<f32>, token: Token) -> ScaledQueries {
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = token;
+        ScaledQueries {
+            q,
+            scales: Vec::new(),
+            codes: Vec::new(),
+            offsets: Vec::new(),
+            #[cfg(target_arch = "x86_64")]
+            vnni: super::vnni::Vnni::new(token),
+        }
+    }
+
+    /// For keys that are rotated and rounded: does the same to the queries, to 8 bits.
+    #[inline(always)]
+    fn round<F: Stored, S: AttentionSimd>(&mut self, simd: S, dim: usize) {
+        let zero = simd.splat(0.0);
+        for row in self.q.chunks_exact_mut(dim) {
+            rotate(row);
+            let (mut largest, mut nothing) = (zero, zero);
+            for chunk in row.chunks_exact(S::LANES) {
+                // SAFETY: the chunk has `LANES` values.
+                let q = unsafe { simd.load_acc(chunk.as_ptr()) };
+                largest = simd.max(largest, simd.max(q, simd.sub(zero, q)));
+                nothing = simd.mul_add(q, zero, nothing);
+            }
+            // What is nothing otherwise makes the scale NaN if there is a NaN or an infinity.
+            let scale = (simd.reduce_max(largest) + simd.reduce_add(nothing)) / 127.0;
+            let reciprocal = if scale == 0.0 { 0.0 } else { 1.0 / scale };
+            for q in &mut *row {
+                *q = (*q * reciprocal).round_ties_even().clamp(-127.0, 127.0);
+            }
+            let mut sums = zero;
+            for chunk in row.chunks_exact(S::LANES) {
+                // SAFETY: as above.
+                sums = simd.add(sums, unsafe { simd.load_acc(chunk.as_ptr()) });
+            }
+            let sum = simd.reduce_add(sums);
+            self.scales.push(scale);
+            self.offsets.push(if F::NIBBLES { 7.5 * sum } else { 128.0 * sum });
+            if F::NIBBLES {
+                // Of 32 values, the first sixteen meet the low halves of bytes.
+                let (blocks, _) = row.as_chunks::<32>();
+                for half in [0, 16] {
+                    self.codes
+                        .extend(blocks.iter().flat_map(|block| &block[half..half + 16]).map(|&q| q as i8));
+                }
+            } else {
+                self.codes.extend(row.iter().map(|&q| q as i8));
+            }
+        }
+    }
+
+    /// `count` queries from `row` on.
+    fn group(&self, row: usize, count: usize, dim: usize) -> Group<'_> {
+        let integer = !self.scales.is_empty();
+        let rows = if integer { row..row + count } else { 0..0 };
+        Group {
+            q: &self.q[row * dim..(row + count) * dim],
+            scales: &self.scales[rows.clone()],
+            codes: &self.codes[rows.start * dim..rows.end * dim],
+            offsets: &self.offsets[rows],
+            #[cfg(target_arch = "x86_64")]
+            vnni: self.vnni,
+        }
+    }
+}
