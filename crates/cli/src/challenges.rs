@@ -71,6 +71,7 @@ pub fn rubric(id: &str) -> Result<Rubric, Failure> {
 pub fn prompt(id: &str) -> &'static str {
     match id {
         "fused_softmax_topk" => include_str!("../../../challenges/fused_softmax_topk/PROMPT.md"),
+        "kv_cache" => include_str!("../../../challenges/kv_cache/PROMPT.md"),
         "layer_norm_backward" => include_str!("../../../challenges/layer_norm_backward/PROMPT.md"),
         _ => "",
     }

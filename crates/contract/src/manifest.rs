@@ -246,7 +246,7 @@ cache_tensors = 1
         assert_eq!(
             with("layer_norm_backward", "layernorm"),
             "alice/tribunal.toml:3:13: unknown challenge `layernorm`, expected `layer_norm_backward`, \
-             `fused_softmax_topk`"
+             `fused_softmax_topk`, `kv_cache`"
         );
         assert_eq!(
             with("\"float64\"", "\"float8\""),

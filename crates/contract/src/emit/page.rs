@@ -9,10 +9,14 @@ pub fn page(challenge: &Challenge) -> String {
     for operation in challenge.operations {
         let names = |fields: &[Field]| fields.iter().map(|field| field.name).collect::<Vec<_>>().join(", ");
         text += &format!(
-            "## `{}({}) -> ({})`\n\n{}\n",
+            "## `{}({}){}`\n\n{}\n",
             operation.name,
             names(operation.inputs),
-            names(operation.outputs),
+            if operation.outputs.is_empty() {
+                String::new()
+            } else {
+                format!(" -> ({})", names(operation.outputs))
+            },
             wrap(operation.doc, 100, "")
         );
         for field in operation.inputs.iter().chain(operation.outputs) {

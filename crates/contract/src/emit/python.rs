@@ -16,7 +16,10 @@ pub(super) fn starter(challenge: &Challenge) -> String {
         for field in operation.inputs {
             text += &line(field);
         }
-        text += &format!("\n    Returns ({}):\n", names(operation.outputs));
+        text += &match operation.outputs {
+            [] => "\n    Returns nothing.\n".to_owned(),
+            outputs => format!("\n    Returns ({}):\n", names(outputs)),
+        };
         for field in operation.outputs {
             text += &line(field);
         }

@@ -1,13 +1,14 @@
 //! The challenges, one folder each.
 
 pub mod fused_softmax_topk;
+pub mod kv_cache;
 pub mod layer_norm_backward;
 
 use crate::Challenge;
 
 /// Every challenge.
 pub fn all() -> &'static [&'static dyn Challenge] {
-    &[&layer_norm_backward::LayerNormBackward, &fused_softmax_topk::FusedSoftmaxTopk]
+    &[&layer_norm_backward::LayerNormBackward, &fused_softmax_topk::FusedSoftmaxTopk, &kv_cache::KvCache]
 }
 
 /// The challenge of that id.

@@ -173,6 +173,8 @@ class Call:
         self.value = self.function(*self.arguments)
         results = self.results
         value = self.value
+        if not results and value is None:
+            value = ()
         if len(results) == 1 and not isinstance(value, tuple):
             value = (value,)
         if not isinstance(value, (tuple, list)):

@@ -1,0 +1,127 @@
+//! A cache of keys and values, and causal attention over it.
+
+use crate::{Capability, Challenge, Claim, Field, Kind, Operation};
+
+const NEW_TOKENS: &str = "(batch, kv_heads, t, head_dim)";
+const QUERIES: &str = "(batch, heads, t, head_dim)";
+const PER_SEQUENCE: &str = "(batch,)";
+
+const CACHE: Field = Field { name: "cache", kind: Kind::State, doc: "from create; changed in place" };
+const LAYER: Field = Field { name: "layer", kind: Kind::Integer, doc: "which layer, from 0" };
+
+/// See the module.
+pub const KV_CACHE: Challenge = Challenge {
+    id: "kv_cache",
+    title: "KV cache",
+    summary: "A cache of keys and values for autoregressive decoding: ragged batches, several layers, grouped queries, \
+              and attention that gives the same answer however the tokens came in.",
+    operations: &[
+        Operation {
+            name: "create",
+            doc: "An empty cache for `batch` sequences, each of no tokens. A configuration that cannot be served is \
+                  refused: heads no multiple of kv_heads, a number of bits that is not claimed.",
+            inputs: &[
+                Field {
+                    name: "layers",
+                    kind: Kind::Integer,
+                    doc: "layers, each with keys and values of its own",
+                },
+                Field { name: "batch", kind: Kind::Integer, doc: "sequences" },
+                Field { name: "heads", kind: Kind::Integer, doc: "query heads, a multiple of kv_heads" },
+                Field { name: "kv_heads", kind: Kind::Integer, doc: "heads of keys and values" },
+                Field { name: "head_dim", kind: Kind::Integer, doc: "elements of a head; even" },
+                Field {
+                    name: "max_len",
+                    kind: Kind::Integer,
+                    doc: "tokens that a sequence can have at most",
+                },
+                Field {
+                    name: "bits",
+                    kind: Kind::Integer,
+                    doc: "of a stored number: 32 for float32; with the capability, 16 for float16, 8 and 4 for integers",
+                },
+                Field {
+                    name: "block_size",
+                    kind: Kind::Integer,
+                    doc: "tokens of a block of a paged cache (capability `paged`), or 0: not paged",
+                },
+                Field {
+                    name: "num_blocks",
+                    kind: Kind::Integer,
+                    doc: "blocks for all sequences together, each for block_size tokens of one sequence in every layer; 0 if \
+                          not paged",
+                },
+            ],
+            outputs: &[Field { name: "cache", kind: Kind::State, doc: "the cache" }],
+        },
+        Operation {
+            name: "append",
+            doc: "Adds new tokens to one layer: of sequence b the first lengths[b] along the t axis; what stands behind \
+                  them is padding, and means nothing. Each layer is appended to on its own, and layers may differ in length \
+                  in between. If a sequence would have more than max_len tokens, or blocks do not suffice, the \
+                  call is refused and the cache is as it was, all sequences of it.",
+            inputs: &[
+                CACHE,
+                LAYER,
+                Field { name: "k", kind: Kind::Tensor(NEW_TOKENS), doc: "keys, float32" },
+                Field { name: "v", kind: Kind::Tensor(NEW_TOKENS), doc: "values, float32" },
+                Field { name: "lengths", kind: Kind::Tensor(PER_SEQUENCE), doc: "int64, 0 … t new tokens" },
+            ],
+            outputs: &[],
+        },
+        Operation {
+            name: "attend",
+            doc: "Causal attention of each sequence's newest lengths[b] tokens, appended before, over what the layer \
+                  holds of that sequence: out = softmax(q k' / sqrt(head_dim)) v, where the query at position p sees keys at \
+                  positions up to p. Query head h uses the keys of head h / (heads / kv_heads), rounded down. Queries stand at the \
+                  left of the t axis; out is not looked at behind them.",
+            inputs: &[
+                CACHE,
+                LAYER,
+                Field { name: "q", kind: Kind::Tensor(QUERIES), doc: "queries, float32" },
+                Field { name: "lengths", kind: Kind::Tensor(PER_SEQUENCE), doc: "int64, 0 … t queries" },
+            ],
+            outputs: &[Field { name: "out", kind: Kind::Tensor(QUERIES), doc: "float32" }],
+        },
+        Operation {
+            name: "lengths",
+            doc: "How many tokens each layer holds of each sequence.",
+            inputs: &[CACHE],
+            outputs: &[Field { name: "lengths", kind: Kind::Tensor("(layers, batch)"), doc: "int64" }],
+        },
+        Operation {
+            name: "clear",
+            doc: "Empties one sequence in every layer; its place and its blocks can be used again.",
+            inputs: &[CACHE, Field { name: "sequence", kind: Kind::Integer, doc: "which, from 0" }],
+            outputs: &[],
+        },
+        Operation {
+            name: "fork",
+            doc: "Gives an empty sequence the tokens of another, in every layer; from then on they go their own ways. \
+                  Called only where `prefix_sharing` is claimed.",
+            inputs: &[
+                CACHE,
+                Field { name: "source", kind: Kind::Integer, doc: "the sequence that has tokens" },
+                Field { name: "target", kind: Kind::Integer, doc: "an empty one" },
+            ],
+            outputs: &[],
+        },
+        Operation {
+            name: "nbytes",
+            doc: "Bytes that the cache keeps for keys, values and what belongs to them: scales, tables, empty blocks.",
+            inputs: &[CACHE],
+            outputs: &[Field { name: "bytes", kind: Kind::Tensor("()"), doc: "int64" }],
+        },
+    ],
+    capabilities: &[
+        Capability { name: "paged", doc: "caches in blocks: block_size and num_blocks" },
+        Capability { name: "float16", doc: "keys and values kept as float16" },
+        Capability {
+            name: "int8",
+            doc: "keys and values kept in 8 bits each, with a scale for each token and head, or finer or better",
+        },
+        Capability { name: "int4", doc: "two keys or two values kept in a byte, with scales as for int8" },
+        Capability { name: "prefix_sharing", doc: "fork, without a copy of the tokens" },
+    ],
+    claims: &[Claim { name: "bytes_per_token", doc: "bytes kept for a token, in all layers and heads" }],
+};

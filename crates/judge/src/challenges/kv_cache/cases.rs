@@ -1,0 +1,293 @@
+//! What is tried, in families.
+
+use tribunal_runner::MachineError;
+
+use super::checks;
+use super::config::Config;
+use super::contents::Contents;
+use super::script::{Plot, Step};
+use crate::{Case, Court, Dimension, Effort, Family, Observation, Plan, Seed, Severity};
+
+/// A kind of case: its family and name in ids, and how it is made.
+#[derive(Debug)]
+pub(super) struct Kind {
+    pub(super) family: Family,
+    pub(super) name: &'static str,
+    pub(super) plot: Plot,
+    pub(super) contents: Contents,
+}
+
+const fn kind(family: Family, name: &'static str, plot: Plot, contents: Contents) -> Kind {
+    Kind { family, name, plot, contents }
+}
+
+/// Every kind of case.
+#[rustfmt::skip]
+static KINDS: &[Kind] = {
+    use Contents::{Alike, Normal, Outliers, Sharp};
+    use Family::*;
+    use Plot::*;
+    &[
+        kind(Basic, "prefill", Prefill, Normal),
+        kind(Basic, "tokens", Tokens, Normal),
+        kind(Basic, "chunks", Chunks, Normal),
+        kind(Shapes, "prefill", Prefill, Normal),
+        kind(Shapes, "ragged", Ragged, Normal),
+        kind(Edge, "boundaries", Boundaries, Normal),
+        kind(Edge, "to_the_end", ToTheEnd, Normal),
+        kind(Edge, "out_of_blocks", OutOfBlocks, Normal),
+        kind(Stability, "sharp", Prefill, Sharp),
+        kind(Stability, "outliers", Chunks, Outliers),
+        kind(Stability, "alike", Chunks, Alike),
+        kind(Batch, "ragged", Ragged, Normal),
+        kind(Stateful, "reuse", Reuse, Normal),
+        kind(Stateful, "forks", Forks, Normal),
+        kind(Stateful, "walk", Walk(14), Normal),
+        kind(Stateful, "long_walk", Walk(40), Normal),
+        kind(Scale, "prefill", Prefill, Normal),
+        kind(Scale, "ragged", Ragged, Normal),
+    ]
+};
+
+/// Configurations in which a kind is tried, from which effort on.
+struct Listing(Effort, &'static str, &'static str);
+
+#[rustfmt::skip]
+static LISTINGS: &[Listing] = {
+    use Effort::{Full, Quick, Standard};
+    &[
+        Listing(Quick, "basic/prefill", "2x2x4x2x16x24/b32 2x2x4x2x16x24p8x9/b32"),
+        Listing(Standard, "basic/prefill", "1x1x4x4x8x30/b32 2x3x8x2x32x20/b32 2x2x4x2x16x24/b16 2x2x4x2x32x24/b8 2x2x4x2x32x24/b4 \
+            2x2x4x2x32x24p8x9/b8 2x2x4x2x32x24p8x9/b4"),
+        Listing(Quick, "basic/tokens", "2x2x4x2x16x16/b32"),
+        Listing(Standard, "basic/tokens", "3x1x2x2x8x12/b32 2x2x4x2x16x16p4x12/b32 2x2x4x2x32x16/b8"),
+        Listing(Quick, "basic/chunks", "2x2x4x2x16x32/b32"),
+        Listing(Standard, "basic/chunks", "2x2x4x2x16x32p8x9/b32 2x2x4x2x16x32/b16 2x2x4x2x32x32/b8 2x2x4x2x32x32/b4"),
+        Listing(Standard, "shapes/prefill", "1x1x1x1x2x3/b32 1x2x6x1x10x17/b32 1x1x6x3x64x33/b32 2x1x8x8x128x9/b32 1x2x4x2x16x24p1x60/b32 \
+            1x3x4x2x16x24p7x14/b32 1x2x4x2x16x24p32x2/b32"),
+        Listing(Standard, "shapes/ragged", "4x7x3x1x6x20/b32 1x5x12x4x80x20p16x10/b32"),
+        Listing(Quick, "edge/boundaries", "2x2x4x2x16x40p8x10/b32"),
+        Listing(Standard, "edge/boundaries", "1x3x4x2x16x40/b32 1x2x2x1x16x40p8x10/b8 1x2x2x1x16x40p8x10/b4"),
+        Listing(Quick, "edge/to_the_end", "2x3x4x2x16x12/b32"),
+        Listing(Standard, "edge/to_the_end", "1x2x2x2x8x16p8x4/b32 1x1x2x2x8x9/b32"),
+        Listing(Quick, "edge/out_of_blocks", "1x3x4x2x16x64p8x8/b32"),
+        Listing(Standard, "edge/out_of_blocks", "2x2x4x2x16x64p4x7/b32"),
+        Listing(Quick, "stability/sharp", "1x2x4x2x16x24/b32"),
+        Listing(Standard, "stability/sharp", "2x2x4x2x64x40p8x12/b32"),
+        Listing(Standard, "stability/outliers", "1x2x4x2x64x32/b32 1x2x4x2x64x32/b8 1x2x4x2x64x32/b4 1x2x4x2x64x32/b16"),
+        Listing(Standard, "stability/alike", "1x2x4x2x16x32/b32"),
+        Listing(Quick, "batch/ragged", "2x3x4x2x16x24/b32"),
+        Listing(Standard, "batch/ragged", "2x5x4x2x16x24p8x15/b32 1x4x8x1x16x24/b32 2x3x4x2x32x24/b16 2x3x4x2x32x24/b8 2x3x4x2x32x24/b4"),
+        Listing(Quick, "stateful/reuse", "2x3x4x2x16x24/b32"),
+        Listing(Standard, "stateful/reuse", "2x3x4x2x16x24p4x12/b32 1x3x4x2x16x24p4x12/b8"),
+        Listing(Quick, "stateful/forks", "2x4x4x2x16x40p8x20/b32"),
+        Listing(Standard, "stateful/forks", "1x3x4x2x16x40/b32 1x4x4x2x32x40p8x20/b8"),
+        Listing(Quick, "stateful/walk", "2x3x4x2x16x24p4x14/b32"),
+        Listing(Standard, "stateful/walk", "2x3x4x2x16x24/b32 1x2x6x2x8x30p8x6/b32 1x5x4x1x16x20p4x25/b32 2x3x4x2x32x24p4x14/b8 2x3x4x2x32x24p4x14/b4"),
+        Listing(Full, "stateful/walk", "3x4x4x4x16x50p16x12/b32 2x4x8x2x64x30/b16"),
+        Listing(Standard, "stateful/long_walk", "2x4x4x2x16x40p8x14/b32"),
+        Listing(Standard, "scale/prefill", "1x1x4x2x64x360/b32 1x1x2x1x128x450p16x30/b32"),
+        Listing(Standard, "scale/ragged", "2x8x8x2x64x40p16x24/b32"),
+        Listing(Full, "scale/prefill", "1x2x8x2x128x3000/b32"),
+    ]
+};
+
+/// One case: a kind, a configuration, and which of the steps are taken.
+#[derive(Debug, Clone)]
+pub(super) struct CacheCase {
+    pub(super) kind: &'static Kind,
+    pub(super) config: Config,
+    /// Those that are left; all if `None`.
+    kept: Option<Vec<usize>>,
+}
+
+/// The cases of a plan, family by family.
+pub(super) fn list(plan: &Plan) -> Vec<CacheCase> {
+    let mut cases: Vec<CacheCase> = LISTINGS
+        .iter()
+        .filter(|Listing(effort, ..)| plan.effort.includes(*effort))
+        .flat_map(|Listing(_, kind, configs)| {
+            configs.split_whitespace().map(move |config| {
+                parse(&format!("{kind}/{config}/all"))
+                    .unwrap_or_else(|| panic!("{kind}/{config} is malformed"))
+            })
+        })
+        .filter(|case| case.capabilities().iter().all(|needed| plan.capabilities.contains(needed)))
+        .collect();
+    cases.sort_by_key(|case| case.kind.family);
+    cases
+}
+
+/// The case of an id.
+pub(super) fn parse(id: &str) -> Option<CacheCase> {
+    let [family, name, extents, bits, kept]: [&str; 5] = id.split('/').collect::<Vec<_>>().try_into().ok()?;
+    let kind = KINDS.iter().find(|kind| kind.family.name() == family && kind.name == name)?;
+    let config = Config::parse(extents, bits)?;
+    let kept = match kept {
+        "all" => None,
+        list => Some(list.split('.').map(|index| index.parse().ok()).collect::<Option<Vec<usize>>>()?),
+    };
+    let case = CacheCase { kind, config, kept };
+    case.keeps_its_point().then_some(case)
+}
+
+impl CacheCase {
+    /// Everything but which steps are left: what contents are drawn for.
+    pub(super) fn stem(&self) -> String {
+        format!("{}/{}/{}", self.kind.family.name(), self.kind.name, self.config.name())
+    }
+
+    /// The steps that are taken, and which they are.
+    pub(super) fn steps(&self, seed: Seed) -> Vec<(usize, Step)> {
+        let steps = self.kind.plot.steps(&self.config, seed.rng(&self.stem())).into_iter().enumerate();
+        steps.filter(|(index, _)| self.kept.as_ref().is_none_or(|kept| kept.contains(index))).collect()
+    }
+
+    /// How much a failure of this case weighs.
+    pub(super) fn severity(&self) -> Severity {
+        match self.kind.family {
+            Family::Basic | Family::Batch | Family::Stateful => Severity::Critical,
+            _ => Severity::Major,
+        }
+    }
+
+    fn capabilities(&self) -> Vec<&'static str> {
+        let forks = self.kind.plot.forks().then_some("prefix_sharing");
+        self.config.capabilities().into_iter().chain(forks).collect()
+    }
+
+    /// How many steps there are to choose from. No seed changes their number.
+    fn available(&self) -> usize {
+        self.kind.plot.steps(&self.config, Seed::PUBLIC.rng("")).len()
+    }
+
+    fn keeps_its_point(&self) -> bool {
+        let available = self.available();
+        let in_order = |kept: &Vec<usize>| {
+            kept.is_sorted_by(|a, b| a < b) && kept.last().is_some_and(|last| *last < available)
+        };
+        let least = if self.kind.family == Family::Batch || self.kind.plot.forks() { 2 } else { 1 };
+        self.config.batch >= least && self.kept.as_ref().is_none_or(in_order)
+    }
+
+    fn with_steps(&self, kept: Vec<usize>) -> Self {
+        Self { kept: Some(kept), ..self.clone() }
+    }
+}
+
+impl Case for CacheCase {
+    fn id(&self) -> String {
+        let kept = self.kept.as_ref().map_or("all".to_owned(), |kept| {
+            kept.iter().map(ToString::to_string).collect::<Vec<_>>().join(".")
+        });
+        format!("{}/{kept}", self.stem())
+    }
+
+    fn family(&self) -> Family {
+        self.kind.family
+    }
+
+    fn dimension(&self) -> Dimension {
+        match self.kind.family {
+            Family::Stability => Dimension::Stability,
+            Family::Basic if self.config.bits != 32 => Dimension::Completeness,
+            _ => Dimension::Correctness,
+        }
+    }
+
+    fn examine(&self, court: &mut Court<'_>) -> Result<Vec<Observation>, MachineError> {
+        checks::examine(self, court)
+    }
+
+    /// Fewer steps first: a half of them, then all but one. Then a smaller cache, for the same kind of steps.
+    fn smaller(&self) -> Vec<Box<dyn Case>> {
+        let kept: Vec<usize> = self.kept.clone().unwrap_or_else(|| (0..self.available()).collect());
+        let half = kept.len() / 2;
+        let halves = [kept[..half].to_vec(), kept[half..].to_vec()].map(|kept| self.with_steps(kept));
+        let without = (0..kept.len()).rev().map(|index| {
+            let mut left = kept.clone();
+            left.remove(index);
+            self.with_steps(left)
+        });
+        let Config { layers, batch, heads, kv_heads, head_dim, .. } = self.config;
+        let group = heads / kv_heads;
+        let least = [
+            Config { layers: 1, ..self.config },
+            Config { batch: batch.div_ceil(2), ..self.config },
+            Config { heads: kv_heads, ..self.config },
+            Config { heads: group * kv_heads.div_ceil(2), kv_heads: kv_heads.div_ceil(2), ..self.config },
+            Config { head_dim: (head_dim / 4 * 2).max(2), ..self.config },
+        ];
+        let _ = layers;
+        let smaller = least.into_iter().map(|config| Self { config, ..self.clone() });
+        halves
+            .into_iter()
+            .chain(without)
+            .filter(|case| case.kept.as_ref().is_some_and(|left| left.len() < kept.len() && !left.is_empty()))
+            .chain(smaller.filter(|case| case.config != self.config))
+            .filter(Self::keeps_its_point)
+            .map(|case| Box::new(case) as Box<dyn Case>)
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    const ALL: [&str; 5] = ["paged", "float16", "int8", "int4", "prefix_sharing"];
+
+    fn listed(effort: Effort, capabilities: &[&'static str]) -> Vec<CacheCase> {
+        list(&Plan { seed: Seed::PUBLIC, effort, capabilities: capabilities.to_vec() })
+    }
+
+    #[test]
+    fn a_case_is_its_id() {
+        for case in listed(Effort::Full, &ALL) {
+            let again = parse(&case.id()).unwrap();
+            assert_eq!((again.id(), again.config), (case.id(), case.config));
+        }
+        for id in [
+            "basic/prefill/2x2x4x2x16x24/b32",
+            "basic/prefill/2x2x4x3x16x24/b32/all",
+            "basic/prefill/2x2x4x2x16x24/b7/all",
+            "basic/prefill/2x2x4x2x16x24p0x3/b32/all",
+            "basic/prefill/2x2x4x2x16x24/b32/1.0",
+            "basic/prefill/2x2x4x2x16x24/b32/99",
+            "basic/unheard/2x2x4x2x16x24/b32/all",
+        ] {
+            assert!(parse(id).is_none(), "{id}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_claimed_is_not_asked_for() {
+        for case in listed(Effort::Full, &[]) {
+            assert!(case.config.bits == 32 && case.config.paged.is_none() && !case.kind.plot.forks());
+        }
+    }
+
+    #[test]
+    fn more_effort_keeps_every_case_of_less() {
+        let ids = |effort| -> BTreeSet<String> { listed(effort, &ALL).iter().map(Case::id).collect() };
+        let (quick, standard, full) = (ids(Effort::Quick), ids(Effort::Standard), ids(Effort::Full));
+        assert!(quick.is_subset(&standard) && standard.is_subset(&full));
+        assert!(
+            (10..=20).contains(&quick.len()) && (50..=90).contains(&standard.len()),
+            "{} {}",
+            quick.len(),
+            standard.len()
+        );
+    }
+
+    #[test]
+    fn shrinking_ends_in_one_step() {
+        let mut case: Box<dyn Case> = Box::new(parse("stateful/walk/2x3x4x2x16x24p4x14/b32/all").unwrap());
+        while let Some(smaller) = case.smaller().into_iter().next() {
+            assert!(parse(&smaller.id()).is_some(), "{}", smaller.id());
+            case = smaller;
+        }
+        assert_eq!(case.id(), "stateful/walk/1x1x1x1x2x24p4x14/b32/0");
+    }
+}

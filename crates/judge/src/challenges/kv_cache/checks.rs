@@ -1,0 +1,674 @@
+//! What must hold, and the calls that show whether it does.
+
+use std::rc::Rc;
+
+use tribunal_contract::{Argument, Call, DType, Fault, StateId, Tensor, TensorSpec};
+use tribunal_runner::MachineError;
+
+use super::cases::CacheCase;
+use super::config::Config;
+use super::contents::Drawn;
+use super::model::{Attended, Flaw, Model, Place, Tokens};
+use super::script::Step;
+use crate::lead::{Lead, budgets, digits};
+use crate::report::{Report, Step as Outcome, Stop};
+use crate::{Court, Observation};
+
+const FITS: &str = "refuses_what_does_not_fit";
+
+/// Ends a case of which everything has been said.
+const GIVEN_UP: Fault = Fault::Refused { message: String::new() };
+
+/// Errors of storage in few bits may be so many times as large as their standard deviation, taken over a whole case.
+const DEVIATIONS: f64 = 3.0;
+
+/// Caches of more elements than this are not held against every flaw.
+const FLAWS_MOST: usize = 1 << 15;
+
+/// Puts the subject to a case.
+pub(super) fn examine(case: &CacheCase, court: &mut Court<'_>) -> Result<Vec<Observation>, MachineError> {
+    let config = case.config;
+    let steps = case.steps(court.seed);
+    let mut trial = Trial {
+        court,
+        case,
+        config,
+        report: Report::new(case.severity()),
+        right: Model::new(config, None),
+        events: Vec::new(),
+        spread: Spread::default(),
+        worst: None,
+        lengths_wrong: None,
+        spoiled: None,
+        now: String::new(),
+    };
+    let outcome = trial.run(&steps);
+    match outcome {
+        Err(Stop::Machine(error)) => return Err(error),
+        Err(Stop::Fault { call, fault }) => trial.fault(call, &fault),
+        Ok(()) => {}
+    }
+    trial.conclude();
+    Ok(trial.report.finish())
+}
+
+/// Something that was done to the cache and what came of it, kept until something is wrong.
+enum Event {
+    Append {
+        layer: usize,
+        drawn: Rc<Drawn>,
+        t: usize,
+        counts: Vec<usize>,
+    },
+    Attend {
+        layer: usize,
+        drawn: Rc<Drawn>,
+        t: usize,
+        counts: Vec<usize>,
+        right: Attended,
+        actual: Vec<f64>,
+        wrong: bool,
+    },
+    Clear(usize),
+    Fork(usize, usize),
+    Lengths {
+        actual: Vec<usize>,
+        right: Vec<usize>,
+    },
+    /// So many new tokens for a layer: refused or not, as they should be or not.
+    Tried {
+        layer: usize,
+        counts: Vec<usize>,
+        refused: bool,
+        right: bool,
+    },
+}
+
+/// Errors against their standard deviations, over a case.
+#[derive(Debug, Default)]
+struct Spread {
+    errors: f64,
+    variances: f64,
+}
+
+impl Spread {
+    fn of(attended: &Attended, actual: &[f64]) -> Self {
+        let mut spread = Self::default();
+        for (index, actual) in actual.iter().enumerate() {
+            let error = (actual - attended.values[index]).abs() - attended.budget[index];
+            // So that a NaN counts.
+            spread.errors += if error <= 0.0 { 0.0 } else { error * error };
+            spread.variances += attended.variance[index];
+        }
+        spread
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.errors += other.errors;
+        self.variances += other.variances;
+    }
+
+    fn used(&self) -> f64 {
+        match self.errors {
+            0.0 => 0.0,
+            errors if errors.is_nan() => f64::INFINITY,
+            errors => (errors / self.variances).sqrt() / DEVIATIONS,
+        }
+    }
+}
+
+/// The worst that was seen of the output.
+struct Worst {
+    used: f64,
+    message: String,
+}
+
+struct Trial<'c, 's, 'k> {
+    court: &'c mut Court<'s>,
+    case: &'k CacheCase,
+    config: Config,
+    report: Report,
+    right: Model,
+    events: Vec<Event>,
+    spread: Spread,
+    /// The first output that is wrong.
+    worst: Option<Worst>,
+    lengths_wrong: Option<String>,
+    /// A refusal after which the cache was another.
+    spoiled: Option<String>,
+    /// What is being done, for messages.
+    now: String,
+}
+
+impl Trial<'_, '_, '_> {
+    fn run(&mut self, steps: &[(usize, Step)]) -> Outcome<()> {
+        let cache = self.court.new_state();
+        let call = Call {
+            operation: "create",
+            inputs: self.config.arguments(),
+            outputs: vec![],
+            makes: Some(cache),
+        };
+        self.court.call(&call).map_err(Stop::at("create"))?;
+        self.lengths(cache)?;
+        for (taken, (index, step)) in steps.iter().enumerate() {
+            self.now = format!("step {} of {}, {}", taken + 1, steps.len(), words(step));
+            match step {
+                Step::Feed(counts) if self.right.has_room(0, counts) => self.feed(cache, *index, counts)?,
+                Step::Feed(counts) => self.overflow(cache, *index, counts)?,
+                Step::Clear(sequence) => {
+                    self.call(cache, "clear", &[*sequence])?;
+                    self.right.clear(*sequence);
+                    self.events.push(Event::Clear(*sequence));
+                }
+                Step::Fork { source, target } => {
+                    if self.right.lengths_of(0)[*target] > 0 {
+                        continue;
+                    }
+                    self.call(cache, "fork", &[*source, *target])?;
+                    self.right.fork(*source, *target);
+                    self.events.push(Event::Fork(*source, *target));
+                }
+            }
+            self.lengths(cache)?;
+        }
+        self.bytes(cache)?;
+        self.court.release(cache)?;
+        Ok(())
+    }
+
+    /// Tokens that fit: each layer in turn, or every layer appended to before one is attended.
+    fn feed(&mut self, cache: StateId, index: usize, counts: &[usize]) -> Outcome<()> {
+        let layers = self.config.layers;
+        let drawn: Vec<Rc<Drawn>> = (0..layers).map(|layer| self.draw(index, layer, counts)).collect();
+        let t = width(index, counts);
+        if index.is_multiple_of(2) {
+            for (layer, drawn) in drawn.iter().enumerate() {
+                self.append(cache, layer, drawn, t, counts)?;
+                self.attend(cache, layer, drawn, t, counts)?;
+            }
+        } else {
+            for (layer, drawn) in drawn.iter().enumerate() {
+                self.append(cache, layer, drawn, t, counts)?;
+                if layer == 0 {
+                    self.lengths(cache)?;
+                }
+            }
+            for (layer, drawn) in drawn.iter().enumerate() {
+                self.attend(cache, layer, drawn, t, counts)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn draw(&self, index: usize, layer: usize, counts: &[usize]) -> Rc<Drawn> {
+        let rng = self.court.seed.rng(&format!("{}#{index}.{layer}", self.case.stem()));
+        Rc::new(self.case.kind.contents.draw(rng, &self.config, width(index, counts), counts))
+    }
+
+    fn append(
+        &mut self,
+        cache: StateId,
+        layer: usize,
+        drawn: &Rc<Drawn>,
+        t: usize,
+        counts: &[usize],
+    ) -> Outcome<()> {
+        let outcome = self.try_append(cache, layer, drawn, t, counts);
+        let refused = matches!(outcome, Err(Stop::Fault { fault: Fault::Refused { .. }, .. }));
+        self.events.push(Event::Tried { layer, counts: counts.to_vec(), refused, right: !refused });
+        outcome?;
+        self.right.append(layer, &Tokens { k: &drawn.k, v: &drawn.v, t }, counts);
+        self.events.push(Event::Append { layer, drawn: Rc::clone(drawn), t, counts: counts.to_vec() });
+        Ok(())
+    }
+
+    fn try_append(
+        &mut self,
+        cache: StateId,
+        layer: usize,
+        drawn: &Drawn,
+        t: usize,
+        counts: &[usize],
+    ) -> Outcome<()> {
+        let Config { batch, kv_heads, head_dim, .. } = self.config;
+        let tensor =
+            |values: &[f64]| Tensor::from_f64(DType::Float32, [batch, kv_heads, t, head_dim], values);
+        let (k, v, lengths) = (tensor(&drawn.k), tensor(&drawn.v), of_counts(counts));
+        let call = Call {
+            operation: "append",
+            inputs: vec![
+                Argument::State(cache),
+                Argument::Integer(layer as i64),
+                Argument::Tensor(&k),
+                Argument::Tensor(&v),
+                Argument::Tensor(&lengths),
+            ],
+            outputs: vec![],
+            makes: None,
+        };
+        let answer = self.court.call(&call).map_err(Stop::at("append"))?;
+        self.report.conduct("append", &["cache", "layer", "k", "v", "lengths"], &answer);
+        Ok(())
+    }
+
+    fn attend(
+        &mut self,
+        cache: StateId,
+        layer: usize,
+        drawn: &Rc<Drawn>,
+        t: usize,
+        counts: &[usize],
+    ) -> Outcome<()> {
+        let Config { batch, heads, head_dim, .. } = self.config;
+        if counts.iter().all(|&count| count == 0) {
+            return Ok(());
+        }
+        let shape = [batch, heads, t, head_dim];
+        let (q, lengths) = (Tensor::from_f64(DType::Float32, shape, &drawn.q), of_counts(counts));
+        let call = Call {
+            operation: "attend",
+            inputs: vec![
+                Argument::State(cache),
+                Argument::Integer(layer as i64),
+                Argument::Tensor(&q),
+                Argument::Tensor(&lengths),
+            ],
+            outputs: vec![TensorSpec::new(DType::Float32, shape)],
+            makes: None,
+        };
+        let answer = self.court.call(&call).map_err(Stop::at("attend"))?;
+        self.report.conduct("attend", &["cache", "layer", "q", "lengths"], &answer);
+        let right = self.right.attend(layer, &drawn.q, t, counts);
+        self.exhibit(&right, t);
+        let actual = self.rows_of(&answer.outputs[0], &right, t);
+        let wrong = self.compare(&right, &actual, layer);
+        let counts = counts.to_vec();
+        self.events.push(Event::Attend { layer, drawn: Rc::clone(drawn), t, counts, right, actual, wrong });
+        Ok(())
+    }
+
+    /// Holds an output against what it should be. Whether it is wrong.
+    fn compare(&mut self, right: &Attended, actual: &[f64], layer: usize) -> bool {
+        let used = self.used(right, actual);
+        if self.config.bits != 32 {
+            self.spread.add(&Spread::of(right, actual));
+        }
+        let wrong = !(used.0 <= 1.0);
+        if wrong
+            && self.worst.as_ref().is_none_or(|worst| worst.used.is_finite() && used.0 > 100.0 * worst.used)
+        {
+            let message = self.describe(right, actual, used, layer);
+            self.worst = Some(Worst { used: used.0, message });
+        } else if !wrong && self.worst.is_none() {
+            self.report.pass("out_within_budget", Some(used.0));
+        }
+        wrong
+    }
+
+    /// Whether everything that was seen is what a cache with that flaw does, and something of it is wrong.
+    fn explains(&self, flaw: Flaw) -> bool {
+        let mut model = Model::new(self.config, Some(flaw));
+        let mut explains = false;
+        let mut all = Spread::default();
+        for event in &self.events {
+            match event {
+                Event::Append { layer, drawn, t, counts } => {
+                    model.append(*layer, &Tokens { k: &drawn.k, v: &drawn.v, t: *t }, counts);
+                }
+                Event::Clear(sequence) => model.clear(*sequence),
+                Event::Fork(source, target) => model.fork(*source, *target),
+                Event::Tried { layer, counts, refused, right } => {
+                    if model.has_room(*layer, counts) == *refused {
+                        return false;
+                    }
+                    explains |= !right;
+                }
+                Event::Lengths { actual, right } => {
+                    // Lengths may be counted apart from what is kept, and be right; but a sequence that is not empty is not cleared.
+                    let apart = right == actual && flaw != Flaw::ClearForgotten;
+                    if model.lengths() != *actual && !apart {
+                        return false;
+                    }
+                    explains |= right != actual;
+                }
+                Event::Attend { layer, drawn, t, counts, right, actual, wrong } => {
+                    let flawed = model.attend(*layer, &drawn.q, *t, counts);
+                    let fits = if self.config.bits == 32 {
+                        error_in_budgets(&flawed, actual).0 <= 1.0
+                    } else {
+                        let spread = Spread::of(&flawed, actual);
+                        all.add(&spread);
+                        // One call has few numbers: it may be off by more than the case.
+                        spread.used() <= 1.5
+                    };
+                    if !fits {
+                        return false;
+                    }
+                    explains |= *wrong && differs(&flawed, right);
+                }
+            }
+        }
+        // What honest storage does is well within what it may do.
+        explains && all.used() <= 0.6
+    }
+
+    /// The largest error in budgets, and where. With fewer bits than 32, errors are taken together, over the call.
+    fn used(&self, right: &Attended, actual: &[f64]) -> (f64, usize) {
+        let (used, worst) = error_in_budgets(right, actual);
+        if self.config.bits == 32 {
+            return (used, worst);
+        }
+        // A call has few numbers, and may be off by twice as much as a case.
+        (Spread::of(right, actual).used() / 2.0, worst)
+    }
+
+    fn describe(
+        &self,
+        right: &Attended,
+        actual: &[f64],
+        (used, worst): (f64, usize),
+        layer: usize,
+    ) -> String {
+        let dim = self.config.head_dim;
+        let wrong: Vec<Place> = right
+            .rows
+            .iter()
+            .enumerate()
+            .filter(|(row, _)| {
+                (row * dim..(row + 1) * dim)
+                    .any(|i| !((actual[i] - right.values[i]).abs() <= right.budget[i]))
+            })
+            .map(|(_, place)| *place)
+            .collect();
+        let Place { sequence, head, position, .. } = right.rows[worst / dim];
+        let also = if self.config.bits == 32 {
+            format!(
+                "; {} of {} queries of the call are wrong{}",
+                wrong.len(),
+                right.rows.len(),
+                self.whose(&wrong, right)
+            )
+        } else {
+            ", more than storage explains".to_owned()
+        };
+        format!(
+            "{}: out of layer {layer} is wrong, worst for sequence {sequence}, head {head}, position {position}: got {}, should be \
+             {}, {} off{also}",
+            self.now,
+            digits(actual[worst]),
+            digits(right.values[worst]),
+            budgets(used)
+        )
+    }
+
+    /// What the wrong queries have in common.
+    fn whose(&self, wrong: &[Place], right: &Attended) -> String {
+        let only = |part: fn(&Place) -> usize, what: &str| {
+            let mut all: Vec<usize> = right.rows.iter().map(part).collect();
+            let mut of: Vec<usize> = wrong.iter().map(part).collect();
+            for list in [&mut all, &mut of] {
+                list.sort_unstable();
+                list.dedup();
+            }
+            (of.len() < all.len()).then(|| {
+                let list: Vec<String> = of.iter().take(6).map(ToString::to_string).collect();
+                let more = if of.len() > 6 { " …" } else { "" };
+                format!("{what} {}{more}", list.join(", "))
+            })
+        };
+        let parts: Vec<String> = [
+            only(|place| place.sequence, "only of sequence"),
+            only(|place| place.head, "only of head"),
+            only(|place| place.position, "only at position"),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        if parts.is_empty() { String::new() } else { format!(", {}", parts.join(", ")) }
+    }
+
+    /// The rows of an output that are looked at.
+    fn rows_of(&self, out: &Tensor, right: &Attended, t: usize) -> Vec<f64> {
+        let Config { heads, head_dim, .. } = self.config;
+        let all = out.to_f64();
+        let start = |place: &Place| ((place.sequence * heads + place.head) * t + place.query) * head_dim;
+        right.rows.iter().flat_map(|place| &all[start(place)..start(place) + head_dim]).copied().collect()
+    }
+
+    fn exhibit(&mut self, right: &Attended, t: usize) {
+        let Config { batch, heads, head_dim, .. } = self.config;
+        let whole = |parts: &[f64]| {
+            let mut all = vec![0.0; batch * heads * t * head_dim];
+            for (place, part) in right.rows.iter().zip(parts.chunks(head_dim)) {
+                let start = ((place.sequence * heads + place.head) * t + place.query) * head_dim;
+                all[start..start + head_dim].copy_from_slice(part);
+            }
+            Tensor::from_f64(DType::Float64, [batch, heads, t, head_dim], &all)
+        };
+        self.court.exhibit("attend", "expected", "out", || whole(&right.values));
+        self.court.exhibit("attend", "budget", "out", || whole(&right.budget));
+    }
+
+    /// Tokens that do not fit must be refused, and nothing must have changed: neither lengths nor what attention sees.
+    fn overflow(&mut self, cache: StateId, index: usize, counts: &[usize]) -> Outcome<()> {
+        self.look(cache, index + 1000)?;
+        let was_right = self.worst.is_none() && self.lengths_wrong.is_none();
+        let drawn = self.draw(index, 0, counts);
+        let outcome = self.try_append(cache, 0, &drawn, width(index, counts), counts);
+        let refused = outcome.is_err();
+        self.events.push(Event::Tried { layer: 0, counts: counts.to_vec(), refused, right: refused });
+        match outcome {
+            Err(Stop::Fault { fault: Fault::Refused { .. }, .. }) => {}
+            Err(stop) => return Err(stop),
+            Ok(()) => {
+                let why = if self.config.paged.is_some() { "blocks or max_len do" } else { "max_len does" };
+                let message = format!("{}: accepted, though {why} not suffice", self.now);
+                // What became of them tells whether there was room in its books, or no look at them.
+                let counts = counts.to_vec();
+                let t = width(index, &counts);
+                self.events.push(Event::Append { layer: 0, drawn, t, counts });
+                let before = self.lengths_wrong.clone();
+                self.lengths(cache)?;
+                self.lengths_wrong = before;
+                if let Some(Event::Lengths { right, .. }) = self.events.last_mut() {
+                    // No length is right now: a flaw must give the one that is there.
+                    right.clear();
+                }
+                let suspect = match self.leads_now().as_slice() {
+                    [] if was_right => Some("written_past_the_end"),
+                    [only] => Some(only.suspect),
+                    _ => None,
+                };
+                self.report.fail(FITS, suspect, message);
+                // What the cache holds now is anybody's guess.
+                return Err(Stop::Fault { call: "append", fault: GIVEN_UP });
+            }
+        }
+        self.report.pass(FITS, None);
+        self.look(cache, index + 2000)?;
+        self.lengths(cache)?;
+        if was_right && (self.worst.is_some() || self.lengths_wrong.is_some()) {
+            self.spoiled = Some(format!("{}: refused, and the cache is not what it was before", self.now));
+        }
+        Ok(())
+    }
+
+    /// The newest token of every sequence, asked about once more.
+    fn look(&mut self, cache: StateId, index: usize) -> Outcome<()> {
+        let newest: Vec<usize> = self.right.lengths_of(0).iter().map(|&length| length.min(1)).collect();
+        let again = self.draw(index, 0, &newest);
+        self.attend(cache, 0, &again, width(index, &newest), &newest)
+    }
+
+    fn call(&mut self, cache: StateId, operation: &'static str, numbers: &[usize]) -> Outcome<()> {
+        let inputs = std::iter::once(Argument::State(cache));
+        let inputs = inputs.chain(numbers.iter().map(|&number| Argument::Integer(number as i64))).collect();
+        let call = Call { operation, inputs, outputs: vec![], makes: None };
+        self.court.call(&call).map_err(Stop::at(operation)).map(drop)
+    }
+
+    /// What the cache says of its lengths.
+    fn lengths(&mut self, cache: StateId) -> Outcome<()> {
+        let Config { layers, batch, .. } = self.config;
+        let call = Call {
+            operation: "lengths",
+            inputs: vec![Argument::State(cache)],
+            outputs: vec![TensorSpec::new(DType::Int64, [layers, batch])],
+            makes: None,
+        };
+        let answer = self.court.call(&call).map_err(Stop::at("lengths"))?;
+        let actual: Vec<usize> =
+            answer.outputs[0].to_f64().into_iter().map(|length| length as usize).collect();
+        let right = self.right.lengths();
+        self.events.push(Event::Lengths { actual: actual.clone(), right: right.clone() });
+        if right == actual {
+            if self.lengths_wrong.is_none() {
+                self.report.pass("lengths_right", None);
+            }
+        } else if self.lengths_wrong.is_none() {
+            let table = |lengths: &[usize]| {
+                let rows: Vec<String> = lengths.chunks(batch).map(|row| format!("{row:?}")).collect();
+                rows.join(" ")
+            };
+            self.lengths_wrong = Some(format!(
+                "{}: lengths by layer are {}, should be {}",
+                self.now,
+                table(&actual),
+                table(&right)
+            ));
+        }
+        Ok(())
+    }
+
+    /// What the cache says of its size: not less than the numbers it holds.
+    fn bytes(&mut self, cache: StateId) -> Outcome<()> {
+        let call = Call {
+            operation: "nbytes",
+            inputs: vec![Argument::State(cache)],
+            outputs: vec![TensorSpec::new(DType::Int64, [])],
+            makes: None,
+        };
+        let answer = self.court.call(&call).map_err(Stop::at("nbytes"))?;
+        let said = answer.outputs[0].get(0);
+        let Config { kv_heads, head_dim, bits, .. } = self.config;
+        // Forks may share everything but what they appended.
+        let tokens = if self.case.kind.plot.forks() { 0 } else { self.right.lengths().iter().sum() };
+        let least = (2 * tokens * kv_heads * head_dim * bits) as f64 / 8.0;
+        if said >= least {
+            self.report.pass("nbytes_covers_what_is_held", None);
+        } else {
+            let message =
+                format!("nbytes says {said}, and the numbers held take {least} bytes at {bits} bits each");
+            self.report.fail_lightly("nbytes_covers_what_is_held", Some("nbytes_understated"), message);
+        }
+        Ok(())
+    }
+
+    fn fault(&mut self, call: &'static str, fault: &Fault) {
+        // Said already.
+        if *fault == GIVEN_UP {
+            return;
+        }
+        let refused = call == "append" && matches!(fault, Fault::Refused { .. });
+        // What was wrong before has its consequences.
+        if refused && (self.worst.is_some() || self.lengths_wrong.is_some()) {
+            return;
+        }
+        let of = if self.now.is_empty() { call.to_owned() } else { format!("{call} ({})", self.now) };
+        self.report.fault(&of, &[DType::Float32, DType::Int64], fault);
+        if refused && let [only] = self.leads_now().as_slice() {
+            self.report.blame(only.suspect, &only.says);
+        }
+    }
+
+    /// The flaws that explain everything that was seen, if something was wrong.
+    fn leads(&self) -> Vec<Lead> {
+        if self.worst.is_none() && self.lengths_wrong.is_none() { Vec::new() } else { self.leads_now() }
+    }
+
+    fn leads_now(&self) -> Vec<Lead> {
+        let Config { layers, batch, kv_heads, head_dim, max_len, .. } = self.config;
+        let mut leads: Vec<Lead> = Vec::new();
+        if layers * batch * kv_heads * head_dim * max_len > FLAWS_MOST {
+            return leads;
+        }
+        for flaw in Flaw::ALL.into_iter().filter(|flaw| flaw.applies(&self.config)) {
+            let suspect = flaw.suspect();
+            if leads.iter().all(|lead| lead.suspect != suspect) && self.explains(flaw) {
+                leads.push(Lead { suspect, says: format!("it behaves as if {}", flaw.says()) });
+            }
+        }
+        leads
+    }
+
+    /// Names what is wrong, where one flaw explains everything that was seen.
+    fn conclude(&mut self) {
+        let used = self.spread.used();
+        if self.config.bits != 32 && self.worst.is_none() {
+            if used <= 1.0 {
+                self.report.pass("out_within_budget", Some(used));
+            } else {
+                let message = format!(
+                    "over all calls out is off by {:.1} standard deviations of what {} bits explain",
+                    used * DEVIATIONS,
+                    self.config.bits
+                );
+                self.worst = Some(Worst { used, message });
+            }
+        }
+        let leads = self.leads();
+        if let Some(Worst { used, message }) = self.worst.take() {
+            self.report.wrong("out_within_budget", message, Some(used), leads.clone(), true);
+        }
+        if let Some(message) = self.lengths_wrong.take() {
+            self.report.wrong("lengths_right", message, None, leads.clone(), true);
+        }
+        if let Some(message) = self.spoiled.take().filter(|_| leads.is_empty()) {
+            self.report.blame("refusal_changes_cache", &message);
+        }
+    }
+}
+
+/// How many tokens wide the tensors of a step are: now and then wider than the longest.
+fn width(index: usize, counts: &[usize]) -> usize {
+    counts.iter().max().copied().unwrap_or(0).max(1) + index % 2
+}
+
+fn of_counts(counts: &[usize]) -> Tensor {
+    let values: Vec<f64> = counts.iter().map(|&count| count as f64).collect();
+    Tensor::from_f64(DType::Int64, [counts.len()], &values)
+}
+
+/// The largest error in units of its budget, and where.
+fn error_in_budgets(right: &Attended, actual: &[f64]) -> (f64, usize) {
+    let mut worst = (0.0, 0);
+    for (index, actual) in actual.iter().enumerate() {
+        let error = (actual - right.values[index]).abs();
+        // Only a flaw has a NaN to be agreed with.
+        let error = if right.values[index].is_nan() && actual.is_nan() { 0.0 } else { error };
+        let used = if error == 0.0 { 0.0 } else { error / right.budget[index] };
+        if !(used <= worst.0) {
+            worst = (if used.is_nan() { f64::INFINITY } else { used }, index);
+        }
+    }
+    worst
+}
+
+/// Whether a flaw makes a difference that can be told from rounding.
+fn differs(flawed: &Attended, right: &Attended) -> bool {
+    let apart = |index: usize| {
+        let least = right.budget[index] + flawed.budget[index];
+        !((flawed.values[index] - right.values[index]).abs() <= 2.0 * least)
+    };
+    (0..right.values.len()).any(apart)
+}
+
+/// A step for people.
+fn words(step: &Step) -> String {
+    match step {
+        Step::Feed(counts) => format!("{counts:?} new tokens"),
+        Step::Clear(sequence) => format!("clear of sequence {sequence}"),
+        Step::Fork { source, target } => format!("fork of sequence {source} to {target}"),
+    }
+}

@@ -1,0 +1,488 @@
+//! What a cache holds and what attention over it gives, in float64, with the budget of each result; and the same with a
+//! flaw, to recognise it.
+
+use std::rc::Rc;
+
+use super::config::Config;
+use super::storage::{Stored, store};
+use crate::precision::Precision;
+use tribunal_contract::DType;
+
+/// A way in which caches go wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Flaw {
+    /// The mask counts queries of a call from 0, whatever was cached before.
+    RelativeMask,
+    /// 1 is added to the scores of keys that may be seen, and nothing to the others.
+    AddedMask,
+    /// Every key is seen.
+    NoMask,
+    /// New tokens take the place of all that were there.
+    Replaced,
+    /// One write position for all sequences.
+    OneLength,
+    /// Keys are seen as far as the longest sequence goes; behind the end stand padding and zeros.
+    PaddingSeen,
+    /// Keys are seen to the end of the last block; behind the end stand zeros.
+    TailSeen,
+    /// Query head h uses key head h modulo their number.
+    HeadsInterleaved,
+    /// Every query head uses the first head of keys.
+    FirstHeadOnly,
+    /// The newest token is there twice.
+    NewestTwice,
+    /// A query does not see its own position.
+    OneBehind,
+    /// A query sees the position behind its own.
+    OneAhead,
+    /// Scores are not divided by the root of the head's size.
+    Unscaled,
+    /// Exponentials are taken of scores as they are, and overflow.
+    NoMaximum,
+    /// Every layer uses the tokens of the first.
+    OneLayer,
+    /// Every sequence uses the tokens of the first.
+    OneSequence,
+    /// Forked sequences go on sharing what one of them appends.
+    ForkShared,
+    /// A cleared sequence keeps its tokens.
+    ClearForgotten,
+    /// Blocks of a cleared sequence are not used again.
+    BlocksKept,
+    /// Codes of 8 bits wrap around at half their range.
+    CodesWrap,
+    /// The two numbers of a byte are exchanged.
+    NibblesSwapped,
+}
+
+impl Flaw {
+    pub(super) const ALL: [Self; 21] = [
+        Self::RelativeMask,
+        Self::AddedMask,
+        Self::NoMask,
+        Self::Replaced,
+        Self::OneLength,
+        Self::PaddingSeen,
+        Self::TailSeen,
+        Self::HeadsInterleaved,
+        Self::FirstHeadOnly,
+        Self::NewestTwice,
+        Self::OneBehind,
+        Self::OneAhead,
+        Self::Unscaled,
+        Self::NoMaximum,
+        Self::OneLayer,
+        Self::OneSequence,
+        Self::ForkShared,
+        Self::ClearForgotten,
+        Self::BlocksKept,
+        Self::CodesWrap,
+        Self::NibblesSwapped,
+    ];
+
+    /// Its name as a suspect.
+    pub(super) fn suspect(self) -> &'static str {
+        match self {
+            Self::RelativeMask => "mask_from_relative_positions",
+            Self::AddedMask => "additive_zero_one_mask",
+            Self::NoMask => "no_mask_in_prefill",
+            Self::Replaced => "cache_replaced",
+            Self::OneLength => "one_length_for_the_batch",
+            Self::PaddingSeen => "padding_attended",
+            Self::TailSeen => "last_block_tail_attended",
+            Self::HeadsInterleaved | Self::FirstHeadOnly => "wrong_kv_head",
+            Self::NewestTwice => "newest_token_twice",
+            Self::OneBehind | Self::OneAhead => "positions_off_by_one",
+            Self::Unscaled => "scores_not_scaled",
+            Self::NoMaximum => "softmax_without_maximum",
+            Self::OneLayer => "layers_mixed",
+            Self::OneSequence => "sequences_mixed",
+            Self::ForkShared => "block_shared_after_fork",
+            Self::ClearForgotten => "clear_forgotten",
+            Self::BlocksKept => "blocks_not_returned",
+            Self::CodesWrap => "codes_wrap_around",
+            Self::NibblesSwapped => "nibbles_swapped",
+        }
+    }
+
+    /// What it does, as the end of "it behaves as if …".
+    pub(super) fn says(self) -> &'static str {
+        match self {
+            Self::RelativeMask => "the mask counted the queries of a call from 0, whatever was cached before",
+            Self::AddedMask => "1 were added to the scores of visible keys, and future keys were seen too",
+            Self::NoMask => "every query saw every key, later ones too",
+            Self::Replaced => "new tokens replaced those that were there",
+            Self::OneLength => "all sequences of the batch shared one write position",
+            Self::PaddingSeen => "keys behind a sequence's end were seen, up to the longest sequence's",
+            Self::TailSeen => "zeros behind a sequence's end were seen, up to the end of its last block",
+            Self::HeadsInterleaved => "query head h used key head h modulo kv_heads",
+            Self::FirstHeadOnly => "all query heads used the first head of keys",
+            Self::NewestTwice => "the newest token were cached twice",
+            Self::OneBehind => "a query did not see its own position",
+            Self::OneAhead => "a query saw one position more than its own",
+            Self::Unscaled => "scores were not divided by the root of head_dim",
+            Self::NoMaximum => "exponentials of scores overflowed, as they do where no maximum is taken off",
+            Self::OneLayer => "all layers used the tokens of the first",
+            Self::OneSequence => "all sequences used the tokens of the first",
+            Self::ForkShared => "forked sequences went on sharing what either appends",
+            Self::ClearForgotten => "a cleared sequence kept its tokens",
+            Self::BlocksKept => "the place of a cleared sequence were never used again",
+            Self::CodesWrap => "codes above 127 wrapped around to negative ones",
+            Self::NibblesSwapped => "the two numbers of each byte were exchanged",
+        }
+    }
+
+    /// Whether it can show in a cache like that.
+    pub(super) fn applies(self, config: &Config) -> bool {
+        match self {
+            Self::CodesWrap => config.bits == 8,
+            Self::NibblesSwapped => config.bits == 4,
+            Self::HeadsInterleaved | Self::FirstHeadOnly => config.kv_heads > 1,
+            Self::OneLength | Self::PaddingSeen | Self::OneSequence => config.batch > 1,
+            Self::OneLayer => config.layers > 1,
+            _ => true,
+        }
+    }
+}
+
+/// Keys and values of one token, of all heads.
+#[derive(Debug)]
+pub(super) struct Token {
+    k: Vec<Stored>,
+    v: Vec<Stored>,
+}
+
+/// One sequence in one layer. Behind `len` there may be leftovers, which a flaw sees.
+#[derive(Debug, Clone, Default)]
+struct Sequence {
+    tokens: Vec<Rc<Token>>,
+    len: usize,
+}
+
+/// The new tokens of a step for one layer, as `[batch, heads, t, head_dim]`.
+pub(super) struct Tokens<'a> {
+    pub(super) k: &'a [f64],
+    pub(super) v: &'a [f64],
+    pub(super) t: usize,
+}
+
+/// A result: attention's output at some places, and how far off each element may be.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Attended {
+    /// Where in the output each row of `head_dim` elements stands.
+    pub(super) rows: Vec<Place>,
+    pub(super) values: Vec<f64>,
+    pub(super) budget: Vec<f64>,
+    /// The variance that storage in few bits may cause.
+    pub(super) variance: Vec<f64>,
+}
+
+/// Sequence, query head and query of a row of the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) sequence: usize,
+    pub(super) head: usize,
+    pub(super) query: usize,
+    /// The position of the query in its sequence.
+    pub(super) position: usize,
+}
+
+/// A cache.
+pub(super) struct Model {
+    config: Config,
+    flaw: Option<Flaw>,
+    layers: Vec<Vec<Sequence>>,
+    zero: Rc<Token>,
+    /// Pairs of sequences that share positions, for a flaw.
+    shared: Vec<([usize; 2], std::ops::Range<usize>)>,
+    /// Blocks that nobody can use any more, for another.
+    lost: usize,
+}
+
+impl Model {
+    pub(super) fn new(config: Config, flaw: Option<Flaw>) -> Self {
+        let zeros = || vec![Stored::zeros(config.head_dim); config.kv_heads];
+        let layers = vec![vec![Sequence::default(); config.batch]; config.layers];
+        Self {
+            config,
+            flaw,
+            layers,
+            zero: Rc::new(Token { k: zeros(), v: zeros() }),
+            shared: Vec::new(),
+            lost: 0,
+        }
+    }
+
+    /// How many tokens the layers hold of each sequence.
+    pub(super) fn lengths(&self) -> Vec<usize> {
+        self.layers.iter().flatten().map(|sequence| sequence.len).collect()
+    }
+
+    /// How long the sequences of a layer are.
+    pub(super) fn lengths_of(&self, layer: usize) -> Vec<usize> {
+        self.layers[layer].iter().map(|sequence| sequence.len).collect()
+    }
+
+    /// Whether there is room for so many new tokens.
+    pub(super) fn has_room(&self, layer: usize, counts: &[usize]) -> bool {
+        let counts: Vec<usize> = match self.flaw {
+            Some(Flaw::OneLength) => vec![counts.iter().max().copied().unwrap_or(0); counts.len()],
+            _ => counts.to_vec(),
+        };
+        let lengths = self.lengths_of(layer);
+        let after: Vec<usize> = match self.flaw {
+            Some(Flaw::Replaced) => counts.clone(),
+            _ => lengths.iter().zip(&counts).map(|(length, count)| length + count).collect(),
+        };
+        let lost = match self.flaw {
+            Some(Flaw::BlocksKept) => {
+                let (size, count) = self.config.paged.unwrap_or((self.config.max_len, self.config.batch));
+                let used: usize = after.iter().map(|length| length.div_ceil(size)).sum();
+                used + self.lost > count
+            }
+            _ => false,
+        };
+        !lost && self.config.fits(&after)
+    }
+
+    pub(super) fn append(&mut self, layer: usize, new: &Tokens<'_>, counts: &[usize]) {
+        let Config { kv_heads, head_dim, .. } = self.config;
+        let tokens: Vec<Vec<Rc<Token>>> = (0..self.config.batch)
+            .map(|b| {
+                (0..new.t)
+                    .map(|i| {
+                        let heads = |of: &[f64]| -> Vec<Stored> {
+                            (0..kv_heads)
+                                .map(|h| {
+                                    let start = ((b * kv_heads + h) * new.t + i) * head_dim;
+                                    store(&of[start..start + head_dim], self.config.bits, self.flaw)
+                                })
+                                .collect()
+                        };
+                        Rc::new(Token { k: heads(new.k), v: heads(new.v) })
+                    })
+                    .collect()
+            })
+            .collect();
+        let write = counts.iter().max().copied().unwrap_or(0);
+        let pointer = self.layers[layer].iter().map(|sequence| sequence.len).max().unwrap_or(0);
+        for (b, (tokens, &count)) in tokens.into_iter().zip(counts).enumerate() {
+            let sequence = &mut self.layers[layer][b];
+            match self.flaw {
+                Some(Flaw::Replaced) => {
+                    if count > 0 {
+                        sequence.tokens = tokens[..count].to_vec();
+                        sequence.len = count;
+                    }
+                }
+                Some(Flaw::OneLength) => {
+                    sequence.tokens.resize(pointer, Rc::clone(&self.zero));
+                    sequence.tokens.extend_from_slice(&tokens[..write]);
+                    sequence.len = pointer + write;
+                }
+                Some(Flaw::PaddingSeen) => {
+                    let end = sequence.len + tokens.len();
+                    sequence.tokens.resize(sequence.tokens.len().max(end), Rc::clone(&self.zero));
+                    sequence.tokens.splice(sequence.len..end, tokens);
+                    sequence.len += count;
+                }
+                Some(Flaw::ForkShared) => {
+                    sequence.tokens.extend_from_slice(&tokens[..count]);
+                    sequence.len += count;
+                    self.share(layer, b, count);
+                }
+                flaw => {
+                    sequence.tokens.extend_from_slice(&tokens[..count]);
+                    sequence.len += count;
+                    if flaw == Some(Flaw::NewestTwice) && count > 0 && sequence.len > count {
+                        let newest = Rc::clone(&sequence.tokens[sequence.len - 1]);
+                        sequence.tokens.push(newest);
+                        sequence.len += 1;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Gives the newest tokens of a sequence to those that share their places.
+    fn share(&mut self, layer: usize, sequence: usize, count: usize) {
+        let sequences = &mut self.layers[layer];
+        let end = sequences[sequence].len;
+        for (pair, places) in self.shared.iter().filter(|(pair, _)| pair.contains(&sequence)) {
+            let other = if pair[0] == sequence { pair[1] } else { pair[0] };
+            for place in (end - count..end).filter(|place| places.contains(place)) {
+                let token = Rc::clone(&sequences[sequence].tokens[place]);
+                if let Some(cell) = sequences[other].tokens.get_mut(place) {
+                    *cell = token;
+                }
+            }
+        }
+    }
+
+    pub(super) fn clear(&mut self, sequence: usize) {
+        if self.flaw == Some(Flaw::ClearForgotten) {
+            return;
+        }
+        let size = self.config.paged.map_or(self.config.max_len, |(size, _)| size);
+        self.lost += self.layers[0][sequence].len.div_ceil(size);
+        for sequences in &mut self.layers {
+            sequences[sequence] = Sequence::default();
+        }
+        self.shared.retain(|(pair, _)| !pair.contains(&sequence));
+    }
+
+    pub(super) fn fork(&mut self, source: usize, target: usize) {
+        for sequences in &mut self.layers {
+            sequences[target] = sequences[source].clone();
+        }
+        let len = self.layers[0][source].len;
+        let end = self.config.paged.map_or(usize::MAX, |(size, _)| len.next_multiple_of(size));
+        let others: Vec<usize> = self
+            .shared
+            .iter()
+            .filter(|(pair, _)| pair.contains(&source))
+            .flat_map(|(pair, _)| *pair)
+            .collect();
+        let group = others.into_iter().filter(|&other| other != source && other != target).chain([source]);
+        self.shared.extend(group.map(|other| ([other, target], len..end)).collect::<Vec<_>>());
+    }
+
+    /// Attention of the newest `counts[b]` tokens of each sequence `b`; `q` is `[batch, heads, t, head_dim]`.
+    pub(super) fn attend(&self, layer: usize, q: &[f64], t: usize, counts: &[usize]) -> Attended {
+        let Config { batch, heads, head_dim, .. } = self.config;
+        let mut attended = Attended::default();
+        for sequence in 0..batch {
+            for head in 0..heads {
+                for query in 0..counts[sequence] {
+                    let start = ((sequence * heads + head) * t + query) * head_dim;
+                    self.row(
+                        layer,
+                        sequence,
+                        head,
+                        query,
+                        counts,
+                        &q[start..start + head_dim],
+                        &mut attended,
+                    );
+                }
+            }
+        }
+        attended
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one query is at that many coordinates")]
+    fn row(
+        &self,
+        layer: usize,
+        sequence: usize,
+        head: usize,
+        query: usize,
+        counts: &[usize],
+        q: &[f64],
+        attended: &mut Attended,
+    ) {
+        let Config { kv_heads, .. } = self.config;
+        let layer = if self.flaw == Some(Flaw::OneLayer) { 0 } else { layer };
+        let of = if self.flaw == Some(Flaw::OneSequence) { 0 } else { sequence };
+        let sequences = &self.layers[layer];
+        let held = &sequences[of];
+        let kv_head = match self.flaw {
+            Some(Flaw::HeadsInterleaved) => head % kv_heads,
+            Some(Flaw::FirstHeadOnly) => 0,
+            _ => head / self.config.group(),
+        };
+        let position = (held.len + query).saturating_sub(counts[sequence]);
+        let longest = sequences.iter().map(|sequence| sequence.len).max().unwrap_or(0);
+        // How many keys are seen, and from which on they are zeros.
+        let seen = match self.flaw {
+            Some(Flaw::RelativeMask) => (query + 1).min(held.len),
+            Some(Flaw::NoMask | Flaw::AddedMask) => held.len,
+            Some(Flaw::OneBehind) => position.max(1).min(held.len),
+            Some(Flaw::OneAhead) => (position + 2).min(held.len),
+            Some(Flaw::PaddingSeen) => position + 1 + longest - held.len,
+            Some(Flaw::TailSeen) if position + 1 == held.len => {
+                let size = self.config.paged.map_or(8, |(size, _)| size);
+                held.len.next_multiple_of(size)
+            }
+            _ => (position + 1).min(held.len),
+        };
+        let keys: Vec<(&Token, f64)> = (0..seen)
+            .map(|j| {
+                let bonus = if self.flaw == Some(Flaw::AddedMask) && j <= position { 1.0 } else { 0.0 };
+                (held.tokens.get(j).unwrap_or(&self.zero).as_ref(), bonus)
+            })
+            .collect();
+        attended.rows.push(Place { sequence, head, query, position });
+        attention(&keys, kv_head, q, self.flaw, attended);
+    }
+}
+
+/// One query over some keys.
+///
+/// A score `s = q·k / sqrt(D)` is off by the error of its sum; with the exponential and the maximum its weight is off, relative to
+/// itself, by `e`. The output is the mean of the values under the weights `p`, so it moves by `sum p |v - out| e`, and both sums
+/// over the keys have errors of their own.
+fn attention(keys: &[(&Token, f64)], kv_head: usize, q: &[f64], flaw: Option<Flaw>, attended: &mut Attended) {
+    let dim = q.len();
+    if keys.is_empty() {
+        for part in [&mut attended.values, &mut attended.budget, &mut attended.variance] {
+            part.extend(std::iter::repeat_n(0.0, dim));
+        }
+        return;
+    }
+    let precision = Precision::of(DType::Float32);
+    let scale = if flaw == Some(Flaw::Unscaled) { 1.0 } else { 1.0 / (dim as f64).sqrt() };
+    let norm = q.iter().map(|q| q * q).sum::<f64>();
+    let scores: Vec<Score> = keys
+        .iter()
+        .map(|(token, bonus)| {
+            let k = &token.k[kv_head];
+            let (mut sum, mut size) = (0.0, 0.0);
+            for (q, k) in q.iter().zip(&k.values) {
+                sum += q * k;
+                size += (q * k).abs();
+            }
+            Score {
+                score: sum * scale + bonus,
+                error: (precision.sum(dim) + 4.0 * precision.u) * size * scale,
+                variance: (norm * k.step_variance + k.relative_variance(q)) * scale * scale,
+            }
+        })
+        .collect();
+    let largest = scores.iter().max_by(|a, b| a.score.total_cmp(&b.score)).expect("there are keys");
+    // In f32 the exponential of a score is infinite from 88.7 on, and zero for all keys below -104: a row is NaN then. Before
+    // that it has few digits.
+    let without_maximum = flaw == Some(Flaw::NoMaximum);
+    let spoiled = without_maximum && !(-104.0..=f64::from(f32::MAX).ln()).contains(&largest.score);
+    let blurred = without_maximum && largest.score < -80.0;
+    let weights: Vec<f64> = scores.iter().map(|score| (score.score - largest.score).exp()).collect();
+    let total: f64 = weights.iter().sum();
+    let sums = precision.sum(keys.len()) + 4.0 * precision.u;
+    for i in 0..dim {
+        let value = |j: usize| keys[j].0.v[kv_head].values[i];
+        let out = weights.iter().enumerate().map(|(j, weight)| weight * value(j)).sum::<f64>() / total;
+        let (mut moved, mut size, mut variance) = (0.0, 0.0, 0.0);
+        for (j, weight) in weights.iter().enumerate() {
+            let p = weight / total;
+            let exponent = scores[j].score.abs() + largest.score.abs() + 1.0;
+            let error = scores[j].error + largest.error + 4.0 * precision.u * exponent;
+            let v = &keys[j].0.v[kv_head];
+            moved += p * (value(j) - out).abs() * error;
+            size += p * value(j).abs();
+            let own = v.step_variance + v.relative_variance_of(i);
+            variance += p * p * ((value(j) - out).powi(2) * scores[j].variance + own);
+        }
+        let budget = moved + sums * (size + out.abs()) + precision.rounded(out);
+        attended.values.push(if spoiled { f64::NAN } else { out });
+        attended.budget.push(if blurred { f64::INFINITY } else { budget });
+        attended.variance.push(variance);
+    }
+}
+
+struct Score {
+    score: f64,
+    /// What float32 may be off.
+    error: f64,
+    /// The variance that storage in few bits causes.
+    variance: f64,
+}

@@ -1,0 +1,118 @@
+//! Attention over a cache, one query at a time.
+
+use super::cache::Cache;
+use super::{Defect, Softmax, Style};
+use crate::arithmetic::Real;
+
+/// One query of one head.
+pub(super) struct Query<'a> {
+    pub(super) q: &'a [f32],
+    pub(super) layer: usize,
+    pub(super) sequence: usize,
+    pub(super) head: usize,
+    /// Its number among the queries of the call, and how many its sequence has in it.
+    pub(super) index: usize,
+    pub(super) count: usize,
+}
+
+impl Query<'_> {
+    pub(super) fn answer<R: Real>(&self, cache: &Cache, style: Style, defect: Option<Defect>) -> Vec<f32> {
+        let layer = if defect == Some(Defect::OneLayer) { 0 } else { self.layer };
+        let sequence = if defect == Some(Defect::FirstSequence) { 0 } else { self.sequence };
+        let length = cache.lengths[layer][sequence];
+        let position = (length + self.index).saturating_sub(self.count);
+        let longest = cache.lengths[layer].iter().max().copied().unwrap_or(0);
+        let (from, to) = match defect {
+            Some(Defect::RelativeMask) => (0, (self.index + 1).min(length)),
+            Some(Defect::NoMask | Defect::AddedMask) => (0, length),
+            Some(Defect::OneBehind) => (0, position.max(1).min(length)),
+            Some(Defect::OneAhead) => (0, (position + 2).min(length)),
+            Some(Defect::PaddingSeen) => (0, position + 1 + longest - length),
+            Some(Defect::TailSeen) if position + 1 == length => {
+                let size = if cache.size == cache.max_len { 8 } else { cache.size };
+                (0, length.next_multiple_of(size))
+            }
+            Some(Defect::Recent(window)) => ((position + 1).saturating_sub(window), position + 1),
+            _ => (0, (position + 1).min(length)),
+        };
+        let head = match defect {
+            Some(Defect::HeadsInterleaved) => self.head % cache.kv_heads,
+            Some(Defect::FirstHead) => 0,
+            _ => self.head / (cache.heads / cache.kv_heads),
+        };
+        let dim = cache.dim;
+        let zeros = vec![0.0; dim];
+        let seen: Vec<(&[f32], &[f32])> = (from..to)
+            .map(|at| {
+                // What is behind the end is cleared, but where padding was written.
+                let blank = at >= length && defect != Some(Defect::PaddingSeen);
+                match cache.slot(sequence, at).filter(|_| !blank && at < cache.max_len) {
+                    None => (&zeros[..], &zeros[..]),
+                    Some(slot) => {
+                        let range = slot + head * dim..slot + (head + 1) * dim;
+                        (&cache.keys[layer][range.clone()], &cache.values[layer][range])
+                    }
+                }
+            })
+            .collect();
+        let root = (dim as f64).sqrt();
+        let scale = R::of(match defect {
+            Some(Defect::Unscaled) => 1.0,
+            Some(Defect::ScaledTwice) => 1.0 / (root * root),
+            _ => 1.0 / root,
+        });
+        let scores: Vec<R> = seen
+            .iter()
+            .enumerate()
+            .map(|(at, (key, _))| {
+                let wide = |x: f32| R::of(f64::from(x));
+                let score = style.sum.products(dim, |i| (wide(self.q[i]), wide(key[i]))) * scale;
+                let bonus = defect == Some(Defect::AddedMask) && from + at <= position;
+                if bonus { score + R::of(1.0) } else { score }
+            })
+            .collect();
+        match (defect, style.softmax) {
+            (Some(Defect::WithoutMaximum), _) => weighted(&scores, R::of(0.0), &seen, style),
+            (_, Softmax::TwoPasses) => {
+                let most =
+                    scores.iter().copied().fold(R::of(f64::NEG_INFINITY), |a, b| if b > a { b } else { a });
+                weighted(&scores, most, &seen, style)
+            }
+            (_, Softmax::Online(step)) => online(&scores, &seen, dim, step),
+        }
+    }
+}
+
+fn weighted<R: Real>(scores: &[R], most: R, seen: &[(&[f32], &[f32])], style: Style) -> Vec<f32> {
+    let weights: Vec<R> = scores.iter().map(|&score| (score - most).exp()).collect();
+    let total = style.sum.terms(weights.len(), |j| weights[j]);
+    let dim = seen.first().map_or(0, |(key, _)| key.len());
+    (0..dim)
+        .map(|i| {
+            let sum = style.sum.products(weights.len(), |j| (weights[j], R::of(f64::from(seen[j].1[i]))));
+            (sum / total).wide() as f32
+        })
+        .collect()
+}
+
+/// Milakov and Gimelshein's recurrence, `step` keys at a time.
+fn online<R: Real>(scores: &[R], seen: &[(&[f32], &[f32])], dim: usize, step: usize) -> Vec<f32> {
+    let (mut most, mut total) = (R::of(f64::NEG_INFINITY), R::of(0.0));
+    let mut out = vec![R::of(0.0); dim];
+    for start in (0..scores.len()).step_by(step) {
+        let end = scores.len().min(start + step);
+        let largest = scores[start..end].iter().copied().fold(most, |a, b| if b > a { b } else { a });
+        let factor = if start == 0 { R::of(0.0) } else { (most - largest).exp() };
+        most = largest;
+        total = total * factor;
+        out.iter_mut().for_each(|out| *out = *out * factor);
+        for j in start..end {
+            let weight = (scores[j] - most).exp();
+            total = total + weight;
+            for (out, &value) in out.iter_mut().zip(seen[j].1) {
+                *out = weight.mul_add(R::of(f64::from(value)), *out);
+            }
+        }
+    }
+    out.into_iter().map(|out| (out / total).wide() as f32).collect()
+}

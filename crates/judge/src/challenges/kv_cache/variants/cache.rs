@@ -1,0 +1,256 @@
+//! Blocks of tokens, and which of them belong to whom. A cache that is not paged has one block for each sequence.
+
+use half::f16;
+
+use super::{Defect, Scheme, Style};
+
+/// A cache.
+pub(super) struct Cache {
+    pub(super) layers: usize,
+    pub(super) batch: usize,
+    pub(super) heads: usize,
+    pub(super) kv_heads: usize,
+    pub(super) dim: usize,
+    pub(super) max_len: usize,
+    pub(super) bits: usize,
+    /// Tokens of a block.
+    pub(super) size: usize,
+    paged: bool,
+    /// For each layer, keys and values of all blocks: `[block, token, kv_head, dim]`.
+    pub(super) keys: Vec<Vec<f32>>,
+    pub(super) values: Vec<Vec<f32>>,
+    /// The blocks of each sequence.
+    pub(super) tables: Vec<Vec<usize>>,
+    free: Vec<usize>,
+    users: Vec<usize>,
+    /// `[layer][sequence]`
+    pub(super) lengths: Vec<Vec<usize>>,
+    scheme: Scheme,
+    defect: Option<Defect>,
+    first_scale: Option<f32>,
+}
+
+impl Cache {
+    pub(super) fn new(numbers: &[i64], style: Style, defect: Option<Defect>) -> Option<Self> {
+        let numbers: Vec<usize> = numbers.iter().map(|&number| number as usize).collect();
+        let [layers, batch, heads, kv_heads, dim, max_len, bits, block_size, num_blocks] = numbers[..] else {
+            return None;
+        };
+        let paged = block_size > 0;
+        let (size, count) = if paged { (block_size, num_blocks) } else { (max_len, batch) };
+        let pool = || vec![vec![0.0; count * size * kv_heads * dim]; layers];
+        Some(Self {
+            layers,
+            batch,
+            heads,
+            kv_heads,
+            dim,
+            max_len,
+            bits,
+            size,
+            paged,
+            keys: pool(),
+            values: pool(),
+            tables: vec![Vec::new(); batch],
+            free: (0..count).rev().collect(),
+            users: vec![0; count],
+            lengths: vec![vec![0; batch]; layers],
+            scheme: style.scheme,
+            defect,
+            first_scale: None,
+        })
+    }
+
+    /// Where a position of a sequence stands in a layer's pool, if it has a block.
+    pub(super) fn slot(&self, sequence: usize, position: usize) -> Option<usize> {
+        let block = *self.tables[sequence].get(position / self.size)?;
+        Some((block * self.size + position % self.size) * self.kv_heads * self.dim)
+    }
+
+    pub(super) fn append(
+        &mut self,
+        layer: usize,
+        k: &[f32],
+        v: &[f32],
+        t: usize,
+        counts: &[usize],
+    ) -> Result<(), String> {
+        let mut counts = counts.to_vec();
+        if self.defect == Some(Defect::OnePointer) {
+            let longest = counts.iter().max().copied().unwrap_or(0);
+            counts.fill(longest);
+        }
+        if self.defect == Some(Defect::Replaced) {
+            for (sequence, &count) in counts.iter().enumerate() {
+                if count > 0 {
+                    self.lengths[layer][sequence] = 0;
+                }
+            }
+        }
+        if self.defect == Some(Defect::PastTheEnd) {
+            for (sequence, count) in counts.iter_mut().enumerate() {
+                *count = (*count).min(self.max_len - self.lengths[layer][sequence]);
+            }
+        }
+        let blocks: usize = (0..self.batch)
+            .map(|sequence| {
+                let after = self.lengths[layer][sequence] + counts[sequence];
+                after.div_ceil(self.size).saturating_sub(self.tables[sequence].len())
+            })
+            .sum();
+        let too_long = (0..self.batch).find(|&b| self.lengths[layer][b] + counts[b] > self.max_len);
+        if let Some(sequence) = too_long {
+            if self.defect == Some(Defect::HalfRefused) {
+                let mut part = counts.clone();
+                part[sequence..].fill(0);
+                self.append(layer, k, v, t, &part)?;
+            }
+            return Err(format!("sequence {sequence} would be longer than {}", self.max_len));
+        }
+        if blocks > self.free.len() {
+            return Err(format!("{blocks} blocks are needed, {} are free", self.free.len()));
+        }
+        for (sequence, &count) in counts.iter().enumerate() {
+            let all = if self.defect == Some(Defect::PaddingSeen) { t } else { count };
+            for i in 0..all {
+                let position = self.lengths[layer][sequence] + i;
+                if i < count || !self.paged {
+                    self.make_place(sequence, position);
+                }
+                let Some(slot) = self.slot(sequence, position).filter(|_| position < self.max_len) else {
+                    continue;
+                };
+                for head in 0..self.kv_heads {
+                    let from = ((sequence * self.kv_heads + head) * t + i) * self.dim;
+                    let to = slot + head * self.dim;
+                    let range = from..from + self.dim;
+                    let (key, value) = (self.stored(&k[range.clone()]), self.stored(&v[range]));
+                    self.keys[layer][to..to + self.dim].copy_from_slice(&key);
+                    self.values[layer][to..to + self.dim].copy_from_slice(&value);
+                }
+            }
+            self.lengths[layer][sequence] += count;
+            if self.defect == Some(Defect::NewestTwice) && count > 0 {
+                self.repeat_newest(layer, sequence, count);
+            }
+        }
+        Ok(())
+    }
+
+    fn repeat_newest(&mut self, layer: usize, sequence: usize, count: usize) {
+        let length = self.lengths[layer][sequence];
+        if length == count || length >= self.max_len {
+            return;
+        }
+        self.make_place(sequence, length);
+        let (Some(from), Some(to)) = (self.slot(sequence, length - 1), self.slot(sequence, length)) else {
+            return;
+        };
+        let width = self.kv_heads * self.dim;
+        self.keys[layer].copy_within(from..from + width, to);
+        self.values[layer].copy_within(from..from + width, to);
+        self.lengths[layer][sequence] += 1;
+    }
+
+    /// A block for the position, its own.
+    fn make_place(&mut self, sequence: usize, position: usize) {
+        let index = position / self.size;
+        if index == self.tables[sequence].len()
+            && let Some(block) = self.free.pop()
+        {
+            self.users[block] = 1;
+            self.tables[sequence].push(block);
+        }
+        let Some(&block) = self.tables[sequence].get(index) else { return };
+        if self.users[block] > 1 && self.defect != Some(Defect::ForkShares) {
+            let Some(own) = self.free.pop() else { return };
+            self.users[block] -= 1;
+            self.users[own] = 1;
+            let width = self.size * self.kv_heads * self.dim;
+            for pool in self.keys.iter_mut().chain(&mut self.values) {
+                pool.copy_within(block * width..(block + 1) * width, own * width);
+            }
+            self.tables[sequence][index] = own;
+        }
+    }
+
+    pub(super) fn clear(&mut self, sequence: usize) {
+        if self.defect == Some(Defect::ClearForgotten) {
+            return;
+        }
+        for block in std::mem::take(&mut self.tables[sequence]) {
+            self.users[block] -= 1;
+            if self.users[block] == 0 && self.defect != Some(Defect::BlocksNotReturned) {
+                self.free.push(block);
+            }
+        }
+        self.lengths.iter_mut().for_each(|lengths| lengths[sequence] = 0);
+    }
+
+    pub(super) fn fork(&mut self, source: usize, target: usize) {
+        let table = self.tables[source].clone();
+        if self.paged || self.defect == Some(Defect::ForkShares) {
+            table.iter().for_each(|&block| self.users[block] += 1);
+            self.tables[target] = table;
+        } else {
+            // One block each: nothing to share.
+            for (index, &block) in table.iter().enumerate() {
+                self.make_place(target, index * self.size);
+                let own = self.tables[target][index];
+                let width = self.size * self.kv_heads * self.dim;
+                for pool in self.keys.iter_mut().chain(&mut self.values) {
+                    pool.copy_within(block * width..(block + 1) * width, own * width);
+                }
+            }
+        }
+        self.lengths.iter_mut().for_each(|lengths| lengths[target] = lengths[source]);
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        let numbers = 2 * self.layers * self.keys[0].len();
+        let scales = if self.bits < 16 { numbers / self.dim * 4 } else { 0 };
+        let all = numbers * self.bits / 8 + scales;
+        if self.defect == Some(Defect::Understated) { all / 8 } else { all }
+    }
+
+    /// The numbers of a head of a token as they come back from storage.
+    fn stored(&mut self, numbers: &[f32]) -> Vec<f32> {
+        match self.bits {
+            32 if self.defect == Some(Defect::HalfPrecision) => {
+                numbers.iter().map(|&number| f16::from_f32(number).to_f32()).collect()
+            }
+            32 => numbers.to_vec(),
+            16 => numbers.iter().map(|&number| f16::from_f32(number).to_f32()).collect(),
+            bits => {
+                let group = if let Scheme::Groups(size) = self.scheme { size } else { numbers.len() };
+                let mut back: Vec<f32> =
+                    numbers.chunks(group).flat_map(|group| self.coded(group, bits)).collect();
+                if self.defect == Some(Defect::NibblesSwapped) && bits == 4 {
+                    back.chunks_mut(2).for_each(<[f32]>::reverse);
+                }
+                back
+            }
+        }
+    }
+
+    fn coded(&mut self, numbers: &[f32], bits: usize) -> Vec<f32> {
+        let rounded = |scale: f32| f16::from_f32(scale).to_f32();
+        let wraps = self.defect == Some(Defect::CodesWrap) && bits == 8;
+        if self.scheme == Scheme::Symmetric && !wraps {
+            let most = (1 << (bits - 1)) as f32 - 1.0;
+            let mut scale = rounded(numbers.iter().fold(0.0f32, |most, x| most.max(x.abs())) / most);
+            if self.defect == Some(Defect::FirstScale) {
+                scale = *self.first_scale.get_or_insert(scale);
+            }
+            let code = |x: f32| if scale > 0.0 { (x / scale).round().clamp(-most, most) } else { 0.0 };
+            return numbers.iter().map(|&x| code(x) * scale).collect();
+        }
+        let most = (1 << bits) as f32 - 1.0;
+        let least = numbers.iter().copied().fold(f32::INFINITY, f32::min);
+        let largest = numbers.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let scale = (largest - least) / most;
+        let code = |x: f32| if scale > 0.0 { ((x - least) / scale).round().clamp(0.0, most) } else { 0.0 };
+        let read = |code: f32| if wraps { f32::from(code as u8 as i8) } else { code };
+        numbers.iter().map(|&x| read(code(x)) * scale + least).collect()
+    }
+}

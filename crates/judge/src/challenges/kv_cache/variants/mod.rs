@@ -1,0 +1,140 @@
+//! Implementations whose verdict is known: honest ones in several arithmetics and formats, and mutants with one defect each.
+//!
+//! They calibrate the court, and share nothing with its model but the contract.
+
+mod attention;
+mod cache;
+mod subject;
+
+use crate::arithmetic::Sum;
+use crate::variant::{Mutant, Variant, Variants};
+use subject::InProcess;
+
+/// What numbers of few bits mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scheme {
+    /// Codes on both sides of zero, a scale for each token and head.
+    Symmetric,
+    /// Codes from the least to the largest, a scale and an offset for each token and head.
+    Asymmetric,
+    /// The same for so many elements of a head.
+    Groups(usize),
+}
+
+/// How scores become weights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Softmax {
+    /// The maximum first.
+    TwoPasses,
+    /// Running maximum, sum and output, so many keys at a time.
+    Online(usize),
+}
+
+/// How an honest implementation does it.
+#[derive(Debug, Clone, Copy)]
+struct Style {
+    wide: bool,
+    sum: Sum,
+    softmax: Softmax,
+    scheme: Scheme,
+}
+
+/// One thing that is wrong with a mutant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Defect {
+    Zeros,
+    RelativeMask,
+    AddedMask,
+    NoMask,
+    Replaced,
+    OnePointer,
+    PaddingSeen,
+    TailSeen,
+    HeadsInterleaved,
+    FirstHead,
+    NewestTwice,
+    OneBehind,
+    OneAhead,
+    Unscaled,
+    ScaledTwice,
+    OneLayer,
+    FirstSequence,
+    ForkShares,
+    ClearForgotten,
+    CodesWrap,
+    NibblesSwapped,
+    PastTheEnd,
+    HalfRefused,
+    Recent(usize),
+    WithoutMaximum,
+    FirstScale,
+    Understated,
+    WritesKeys,
+    LengthsOfFirstLayer,
+    RefusesRagged,
+    HalfPrecision,
+    BlocksNotReturned,
+}
+
+const PLAIN: Style =
+    Style { wide: false, sum: Sum::Running, softmax: Softmax::TwoPasses, scheme: Scheme::Symmetric };
+
+/// Every implementation.
+pub(super) fn all() -> Variants {
+    Variants {
+        honest: vec![
+            honest("plain", PLAIN),
+            honest("lanes", Style { sum: Sum::Lanes(16), ..PLAIN }),
+            honest("tree", Style { sum: Sum::Tree, scheme: Scheme::Asymmetric, ..PLAIN }),
+            honest("float64", Style { wide: true, ..PLAIN }),
+            honest("online", Style { softmax: Softmax::Online(1), scheme: Scheme::Asymmetric, ..PLAIN }),
+            honest(
+                "online_blocks",
+                Style { softmax: Softmax::Online(16), scheme: Scheme::Groups(16), ..PLAIN },
+            ),
+            honest("groups", Style { sum: Sum::Blocks, scheme: Scheme::Groups(8), ..PLAIN }),
+        ],
+        mutants: vec![
+            mutant("zeros", Defect::Zeros, None),
+            mutant("mask_counts_from_zero", Defect::RelativeMask, Some("mask_from_relative_positions")),
+            mutant("mask_added", Defect::AddedMask, Some("additive_zero_one_mask")),
+            mutant("future_seen", Defect::NoMask, Some("no_mask_in_prefill")),
+            mutant("newest_step_only", Defect::Replaced, Some("cache_replaced")),
+            mutant("one_write_pointer", Defect::OnePointer, Some("one_length_for_the_batch")),
+            mutant("padding_seen", Defect::PaddingSeen, Some("padding_attended")),
+            mutant("block_tail_seen", Defect::TailSeen, Some("last_block_tail_attended")),
+            mutant("heads_interleaved", Defect::HeadsInterleaved, Some("wrong_kv_head")),
+            mutant("first_head_for_all", Defect::FirstHead, Some("wrong_kv_head")),
+            mutant("newest_fed_twice", Defect::NewestTwice, Some("newest_token_twice")),
+            mutant("own_position_hidden", Defect::OneBehind, Some("positions_off_by_one")),
+            mutant("next_position_seen", Defect::OneAhead, Some("positions_off_by_one")),
+            mutant("not_scaled", Defect::Unscaled, Some("scores_not_scaled")),
+            mutant("scaled_twice", Defect::ScaledTwice, None),
+            mutant("first_layer_for_all", Defect::OneLayer, Some("layers_mixed")),
+            mutant("first_sequence_for_all", Defect::FirstSequence, Some("sequences_mixed")),
+            mutant("no_copy_on_write", Defect::ForkShares, Some("block_shared_after_fork")),
+            mutant("clear_forgotten", Defect::ClearForgotten, Some("clear_forgotten")),
+            mutant("unsigned_codes_in_signed_bytes", Defect::CodesWrap, Some("codes_wrap_around")),
+            mutant("nibbles_swapped", Defect::NibblesSwapped, Some("nibbles_swapped")),
+            mutant("no_bounds", Defect::PastTheEnd, Some("written_past_the_end")),
+            mutant("refused_half_way", Defect::HalfRefused, Some("refusal_changes_cache")),
+            mutant("last_16_only", Defect::Recent(16), None),
+            mutant("without_maximum", Defect::WithoutMaximum, Some("softmax_without_maximum")),
+            mutant("scale_of_the_first_token", Defect::FirstScale, None),
+            mutant("bytes_understated", Defect::Understated, Some("nbytes_understated")),
+            mutant("keys_scaled_in_place", Defect::WritesKeys, Some("input_modified")),
+            mutant("lengths_of_the_first_layer", Defect::LengthsOfFirstLayer, None),
+            mutant("refuses_ragged", Defect::RefusesRagged, Some("refuses_valid_input")),
+            mutant("half_precision", Defect::HalfPrecision, None),
+            mutant("blocks_not_returned", Defect::BlocksNotReturned, Some("blocks_not_returned")),
+        ],
+    }
+}
+
+fn honest(name: &'static str, style: Style) -> Variant {
+    Variant::new(name, move || InProcess::new(style, None))
+}
+
+fn mutant(name: &'static str, defect: Defect, suspect: Option<&'static str>) -> Mutant {
+    Mutant { variant: Variant::new(name, move || InProcess::new(PLAIN, Some(defect))), suspect }
+}
