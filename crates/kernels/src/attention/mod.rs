@@ -22,9 +22,9 @@
 //!
 //! # Cost
 //!
-//! A cached token takes `4 heads head_dim` multiplications and additions, and is read from memory once: a flop a byte for
-//! f32 with one query head, four with four, eight with bf16. Decoding is bound by memory up to there. Prefill repeats the
-//! same for each query, over tiles that stay in the first level.
+//! A cached token takes `4 heads head_dim` multiplications and additions, and is read from memory once: half a flop a byte for
+//! f32 with one query head for each head of keys, two with four, four with bf16. Prefill repeats the same for each query, over
+//! tiles that stay in the first level.
 //!
 //! # Accuracy
 //!

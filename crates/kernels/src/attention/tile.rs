@@ -141,6 +141,7 @@ pub(super) struct Tile<'a> {
 
 /// A group of queries.
 #[derive(Clone, Copy)]
+#[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "codes are for an instruction of x86-64"))]
 pub(super) struct Group<'a> {
     /// `[R, dim]`: what keys are multiplied with; integers, where rows are.
     pub(super) q: &'a [f32],
