@@ -4,7 +4,7 @@ use tribunal_runner::MachineError;
 
 use super::checks;
 use super::config::Config;
-use super::contents::Contents;
+use super::recipes::Contents;
 use super::script::{Plot, Step};
 use crate::{Case, Court, Dimension, Effort, Family, Observation, Plan, Seed, Severity};
 
@@ -209,7 +209,7 @@ impl Case for CacheCase {
             left.remove(index);
             self.with_steps(left)
         });
-        let Config { layers, batch, heads, kv_heads, head_dim, .. } = self.config;
+        let Config { batch, heads, kv_heads, head_dim, .. } = self.config;
         let group = heads / kv_heads;
         let least = [
             Config { layers: 1, ..self.config },
@@ -218,7 +218,6 @@ impl Case for CacheCase {
             Config { heads: group * kv_heads.div_ceil(2), kv_heads: kv_heads.div_ceil(2), ..self.config },
             Config { head_dim: (head_dim / 4 * 2).max(2), ..self.config },
         ];
-        let _ = layers;
         let smaller = least.into_iter().map(|config| Self { config, ..self.clone() });
         halves
             .into_iter()

@@ -7,17 +7,14 @@ use tribunal_runner::MachineError;
 
 use super::cases::CacheCase;
 use super::config::Config;
-use super::contents::Drawn;
 use super::model::{Attended, Flaw, Model, Place, Tokens};
+use super::recipes::Drawn;
 use super::script::Step;
 use crate::lead::{Lead, budgets, digits};
 use crate::report::{Report, Step as Outcome, Stop};
 use crate::{Court, Observation};
 
 const FITS: &str = "refuses_what_does_not_fit";
-
-/// Ends a case of which everything has been said.
-const GIVEN_UP: Fault = Fault::Refused { message: String::new() };
 
 /// Errors of storage in few bits may be so many times as large as their standard deviation, taken over a whole case.
 const DEVIATIONS: f64 = 3.0;
@@ -155,7 +152,11 @@ impl Trial<'_, '_, '_> {
             self.now = format!("step {} of {}, {}", taken + 1, steps.len(), words(step));
             match step {
                 Step::Feed(counts) if self.right.has_room(0, counts) => self.feed(cache, *index, counts)?,
-                Step::Feed(counts) => self.overflow(cache, *index, counts)?,
+                Step::Feed(counts) => {
+                    if !self.overflow(cache, *index, counts)? {
+                        return Ok(());
+                    }
+                }
                 Step::Clear(sequence) => {
                     self.call(cache, "clear", &[*sequence])?;
                     self.right.clear(*sequence);
@@ -450,8 +451,9 @@ impl Trial<'_, '_, '_> {
         self.court.exhibit("attend", "budget", "out", || whole(&right.budget));
     }
 
-    /// Tokens that do not fit must be refused, and nothing must have changed: neither lengths nor what attention sees.
-    fn overflow(&mut self, cache: StateId, index: usize, counts: &[usize]) -> Outcome<()> {
+    /// Tokens that do not fit must be refused, and nothing must have changed: neither lengths nor what attention sees. Whether
+    /// the case can go on: what a cache holds that has accepted them is anybody's guess.
+    fn overflow(&mut self, cache: StateId, index: usize, counts: &[usize]) -> Outcome<bool> {
         self.look(cache, index + 1000)?;
         let was_right = self.worst.is_none() && self.lengths_wrong.is_none();
         let drawn = self.draw(index, 0, counts);
@@ -481,8 +483,7 @@ impl Trial<'_, '_, '_> {
                     _ => None,
                 };
                 self.report.fail(FITS, suspect, message);
-                // What the cache holds now is anybody's guess.
-                return Err(Stop::Fault { call: "append", fault: GIVEN_UP });
+                return Ok(false);
             }
         }
         self.report.pass(FITS, None);
@@ -491,7 +492,7 @@ impl Trial<'_, '_, '_> {
         if was_right && (self.worst.is_some() || self.lengths_wrong.is_some()) {
             self.spoiled = Some(format!("{}: refused, and the cache is not what it was before", self.now));
         }
-        Ok(())
+        Ok(true)
     }
 
     /// The newest token of every sequence, asked about once more.
@@ -518,8 +519,8 @@ impl Trial<'_, '_, '_> {
             makes: None,
         };
         let answer = self.court.call(&call).map_err(Stop::at("lengths"))?;
-        let actual: Vec<usize> =
-            answer.outputs[0].to_f64().into_iter().map(|length| length as usize).collect();
+        let length = |number: f64| if number < 0.0 { usize::MAX } else { number as usize };
+        let actual: Vec<usize> = answer.outputs[0].to_f64().into_iter().map(length).collect();
         let right = self.right.lengths();
         self.events.push(Event::Lengths { actual: actual.clone(), right: right.clone() });
         if right == actual {
@@ -566,10 +567,6 @@ impl Trial<'_, '_, '_> {
     }
 
     fn fault(&mut self, call: &'static str, fault: &Fault) {
-        // Said already.
-        if *fault == GIVEN_UP {
-            return;
-        }
         let refused = call == "append" && matches!(fault, Fault::Refused { .. });
         // What was wrong before has its consequences.
         if refused && (self.worst.is_some() || self.lengths_wrong.is_some()) {
@@ -670,5 +667,37 @@ fn words(step: &Step) -> String {
         Step::Feed(counts) => format!("{counts:?} new tokens"),
         Step::Clear(sequence) => format!("clear of sequence {sequence}"),
         Step::Fork { source, target } => format!("fork of sequence {source} to {target}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::cases;
+    use super::*;
+    use crate::{Case, Seed, Subject};
+    use tribunal_contract::Answer;
+    use tribunal_runner::Trouble;
+
+    /// Refuses everything, and says nothing.
+    struct Silent;
+
+    impl Subject for Silent {
+        fn call(&mut self, _: &Call<'_>) -> Result<Answer, Trouble> {
+            Err(Fault::Refused { message: String::new() }.into())
+        }
+        fn release(&mut self, _: StateId) -> Result<(), Trouble> {
+            Ok(())
+        }
+        fn restart(&mut self) -> Result<(), Trouble> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn refusing_without_a_word_is_a_failure() {
+        let case = cases::parse("edge/to_the_end/2x3x4x2x16x12/b32/all").unwrap();
+        let observations = case.examine(&mut Court::new(&mut Silent, Seed::PUBLIC)).unwrap();
+        assert_eq!(observations.len(), 1);
+        assert_eq!(observations[0].suspect, Some("refuses_valid_input"));
     }
 }

@@ -5,8 +5,8 @@
 mod cases;
 mod checks;
 mod config;
-mod contents;
 mod model;
+mod recipes;
 mod script;
 mod storage;
 mod variants;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use tribunal_contract::{Answer, Argument, Call, DType, StateId, Tensor, TensorSpec};
 use tribunal_runner::Trouble;
@@ -58,6 +59,14 @@ pub(super) fn all(plan: &Plan) -> Workloads {
     }
 }
 
+/// What a token took, on average.
+#[derive(Default)]
+struct Decoded {
+    wall_s: f64,
+    cpu_s: f64,
+    changed_late: bool,
+}
+
 /// Which calls are timed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
@@ -73,12 +82,38 @@ struct Decoding {
     pool: Arc<Pool>,
 }
 
-/// What one play did last.
-struct Last {
-    q: Tensor,
-    out: Tensor,
+/// What is looked at in a play: one query, and the keys and values it sees. Which, nobody can foresee.
+struct Sample {
+    sequence: usize,
+    head: usize,
+    /// The decoded token.
+    token: usize,
+    /// Tokens of `head_dim` numbers each.
     keys: Vec<f64>,
     values: Vec<f64>,
+    q: Vec<f64>,
+    out: Vec<f64>,
+}
+
+impl Sample {
+    fn draw(rng: &mut ChaCha8Rng, config: &Config) -> Self {
+        Self {
+            sequence: rng.random_range(0..config.batch),
+            head: rng.random_range(0..config.heads),
+            token: rng.random_range(1..=DECODED),
+            keys: Vec::new(),
+            values: Vec::new(),
+            q: Vec::new(),
+            out: Vec::new(),
+        }
+    }
+
+    /// The numbers of its sequence and of one head in a tensor of so many heads.
+    fn of(&self, tensor: &Tensor, head: usize) -> Vec<f64> {
+        let &[_, heads, t, dim] = tensor.shape() else { panic!("tokens have four axes") };
+        let start = (self.sequence * heads + head) * t * dim;
+        (start..start + t * dim).map(|index| tensor.get(index)).collect()
+    }
 }
 
 impl Decoding {
@@ -92,16 +127,18 @@ impl Decoding {
         subject: &mut dyn Subject,
         state: StateId,
         t: usize,
-        kept: &mut Option<[Vec<f64>; 2]>,
+        sample: &mut Option<Sample>,
     ) -> Result<Answer, Trouble> {
         let (k, v) = (self.pool.draw(rng, self.new_tokens(t)), self.pool.draw(rng, self.new_tokens(t)));
         let lengths = Tensor::from_f64(DType::Int64, [self.config.batch], &vec![t as f64; self.config.batch]);
-        if let Some(kept) = kept {
-            // Of the last sequence and its last head of keys: they stand at the end.
-            for (kept, tensor) in kept.iter_mut().zip([&k, &v]) {
-                let len = t * self.config.head_dim;
-                kept.extend((tensor.len() - len..tensor.len()).map(|index| tensor.get(index)));
-            }
+        // What comes after the query that is looked at, it does not see.
+        if let Some(sample) = sample
+            && sample.out.is_empty()
+        {
+            let head = sample.head / self.config.group();
+            let (keys, values) = (sample.of(&k, head), sample.of(&v, head));
+            sample.keys.extend(keys);
+            sample.values.extend(values);
         }
         subject.call(&Call {
             operation: "append",
@@ -123,7 +160,7 @@ impl Decoding {
         subject: &mut dyn Subject,
         state: StateId,
         context: usize,
-        kept: &mut Option<[Vec<f64>; 2]>,
+        sample: &mut Option<Sample>,
     ) -> Result<(), Trouble> {
         let call = Call {
             operation: "create",
@@ -133,7 +170,7 @@ impl Decoding {
         };
         subject.call(&call)?;
         for start in (0..context).step_by(CHUNK) {
-            self.append(rng, subject, state, CHUNK.min(context - start), kept)?;
+            self.append(rng, subject, state, CHUNK.min(context - start), sample)?;
         }
         Ok(())
     }
@@ -144,20 +181,18 @@ impl Decoding {
         rng: &mut ChaCha8Rng,
         subject: &mut dyn Subject,
         context: usize,
-        check: bool,
-    ) -> Result<(f64, f64, Option<Last>, bool), Trouble> {
+        sample: &mut Option<Sample>,
+    ) -> Result<Decoded, Trouble> {
         let state = StateId(1);
-        let mut kept = (check && self.part == Part::Both).then(|| [Vec::new(), Vec::new()]);
-        self.fill(rng, subject, state, context, &mut kept)?;
+        self.fill(rng, subject, state, context, sample)?;
         let Config { batch, heads, head_dim, .. } = self.config;
-        let (mut wall_s, mut cpu_s, mut late, mut last) = (0.0, 0.0, false, None);
+        let mut decoded = Decoded::default();
         for token in 0..=DECODED {
-            let appended = self.append(rng, subject, state, 1, &mut kept)?;
-            let mut answers = vec![appended];
+            let mut answers = vec![self.append(rng, subject, state, 1, sample)?];
             if self.part == Part::Both {
                 let q = self.pool.draw(rng, [batch, heads, 1, head_dim]);
                 let lengths = Tensor::from_f64(DType::Int64, [batch], &vec![1.0; batch]);
-                let mut answer = subject.call(&Call {
+                let answer = subject.call(&Call {
                     operation: "attend",
                     inputs: vec![
                         Argument::State(state),
@@ -168,35 +203,39 @@ impl Decoding {
                     outputs: vec![TensorSpec::new(DType::Float32, [batch, heads, 1, head_dim])],
                     makes: None,
                 })?;
-                last = Some((q, answer.outputs.remove(0)));
+                if let Some(sample) = sample
+                    && sample.token == token
+                {
+                    sample.q = sample.of(&q, sample.head);
+                    sample.out = sample.of(&answer.outputs[0], sample.head);
+                }
                 answers.push(answer);
             }
-            late |= answers.iter().any(|answer| answer.changed_late);
+            decoded.changed_late |= answers.iter().any(|answer| answer.changed_late);
             if token > 0 {
-                wall_s += answers.iter().map(|answer| answer.wall_s).sum::<f64>();
-                cpu_s += answers.iter().map(|answer| answer.cpu_s).sum::<f64>();
+                decoded.wall_s += answers.iter().map(|answer| answer.wall_s).sum::<f64>() / DECODED as f64;
+                decoded.cpu_s += answers.iter().map(|answer| answer.cpu_s).sum::<f64>() / DECODED as f64;
             }
         }
         subject.release(state)?;
-        let last = last.zip(kept).map(|((q, out), [keys, values])| Last { q, out, keys, values });
-        Ok((wall_s / DECODED as f64, cpu_s / DECODED as f64, last, late))
+        Ok(decoded)
     }
 
-    /// The last query head of the last sequence, against the model.
-    fn verify(&self, last: &Last) -> Option<String> {
+    /// The query that was looked at, against the model.
+    fn verify(&self, sample: &Sample) -> Option<String> {
         let Config { head_dim, .. } = self.config;
         let alone = Config { batch: 1, heads: 1, kv_heads: 1, ..self.config };
         let mut model = Model::new(alone, None);
-        let count = last.keys.len() / head_dim;
-        model.append(0, &Tokens { k: &last.keys, v: &last.values, t: count }, &[count]);
-        let end = |tensor: &Tensor| -> Vec<f64> {
-            (tensor.len() - head_dim..tensor.len()).map(|index| tensor.get(index)).collect()
-        };
-        let right = model.attend(0, &end(&last.q), 1, &[1]);
+        let count = sample.keys.len() / head_dim;
+        model.append(0, &Tokens { k: &sample.keys, v: &sample.values, t: count }, &[count]);
+        let right = model.attend(0, &sample.q, 1, &[1]);
         let expected = Expected { values: right.values, budget: right.budget };
-        let comparison = compare(&Tensor::from_f64(DType::Float64, [head_dim], &end(&last.out)), &expected);
-        (!comparison.holds())
-            .then(|| format!("out of the last head after {count} tokens is {} off", budgets(comparison.used)))
+        let comparison = compare(&Tensor::from_f64(DType::Float64, [head_dim], &sample.out), &expected);
+        (!comparison.holds()).then(|| {
+            let Sample { sequence, head, .. } = sample;
+            let off = budgets(comparison.used);
+            format!("out of sequence {sequence}, head {head} after {count} tokens is {off} off")
+        })
     }
 
     /// Bytes of keys and values of the context.
@@ -237,17 +276,18 @@ impl Workload for Decoding {
     }
 
     fn play(&self, rng: &mut ChaCha8Rng, subject: &mut dyn Subject) -> Result<Play, Trouble> {
-        let (wall_s, cpu_s, last, late) = self.decode(rng, subject, self.context, true)?;
-        let wrong = if late {
+        let mut sample = (self.part == Part::Both).then(|| Sample::draw(rng, &self.config));
+        let Decoded { wall_s, cpu_s, changed_late } = self.decode(rng, subject, self.context, &mut sample)?;
+        let wrong = if changed_late {
             Some("results changed after the call was done".to_owned())
         } else {
-            last.and_then(|last| self.verify(&last))
+            sample.and_then(|sample| self.verify(&sample))
         };
         Ok(Play { wall_s, cpu_s, wrong })
     }
 
     fn warm(&self, rng: &mut ChaCha8Rng, subject: &mut dyn Subject) -> Result<(), Trouble> {
-        self.decode(rng, subject, self.context.min(64), false).map(drop)
+        self.decode(rng, subject, self.context.min(64), &mut None).map(drop)
     }
 
     fn state(&self) -> Option<&dyn KeepsState> {
@@ -266,5 +306,36 @@ impl KeepsState for Decoding {
 
     fn floor_bytes(&self) -> u64 {
         self.context_bytes() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Seed;
+
+    /// How many of 40 plays of a variant are found wrong.
+    fn found(variant: &str) -> usize {
+        let mut rng = Seed::PUBLIC.rng("plays");
+        let config = Config { max_len: 40 + DECODED + 1, ..SHAPE };
+        let pool = Arc::new(Pool::new(SHAPE.batch * SHAPE.heads * 64 * SHAPE.head_dim, &mut rng));
+        let decoding = Decoding { config, context: 40, part: Part::Both, pool };
+        let variants = super::super::variants::all();
+        let all = variants.honest.iter().chain(variants.mutants.iter().map(|mutant| &mutant.variant));
+        let mut subject = all.into_iter().find(|each| each.name == variant).expect("a variant").stand();
+        let plays =
+            (0..40).map(|_| decoding.play(&mut rng, subject.as_mut()).expect("no machine is involved"));
+        plays.filter(|play| play.wrong.is_some()).count()
+    }
+
+    #[test]
+    fn a_timed_answer_is_looked_at_wherever_it_is_wrong() {
+        assert_eq!(found("plain"), 0);
+        assert_eq!(found("zeros"), 40);
+        // Wrong for one sequence of two, and for half of the heads: which is looked at changes.
+        for variant in ["first_sequence_for_all", "first_head_for_all"] {
+            let found = found(variant);
+            assert!((8..32).contains(&found), "{variant}: {found} of 40");
+        }
     }
 }
