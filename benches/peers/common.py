@@ -4,7 +4,8 @@ How they measure
 
 - Contestants take turns in one process, each round in a new random order, so that a change of the machine's bandwidth
   or a neighbour hits all alike. Before each turn there is a pause, in which the threads of OpenMP and the like stop
-  spinning.
+  spinning. A turn is two calls, of which the second is timed: after the pause a call would wait for cores and threads to
+  wake up, 0.1 ms and more in a virtual machine, which is nobody's kernel.
 - What is read comes from rings: arenas of 1 GiB on huge pages, cut into slots. Every turn takes the next slot, so
   what it reads is in no cache: between two uses of a slot, gigabytes have gone by.
 - There is a process for each number of threads, pinned to so many cores before any library is loaded.
@@ -166,12 +167,14 @@ def race(calls, slots, rounds):
     slot = 0
     for round_ in range(rounds + 1):  # the first warms up
         for name in order.sample(list(calls), len(calls)):
-            slot = (slot + 1) % slots
             call = calls[name]
             time.sleep(PAUSE_S)
+            call(slot)
+            slot = (slot + 1) % slots
             start = time.perf_counter()
             result = call(slot)
             elapsed = time.perf_counter() - start
+            slot = (slot + 1) % slots
             del result
             if round_:
                 seconds[name].append(elapsed)

@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! cargo bench -p tribunal-kernels --bench softmax_topk -- [--rounds N] [--threads 1,2] [--vocab N] [--k 1,5,50,256]
-//!                                                         [--isa NAME] [--dtype f32|f16|bf16] [--order ORDER] [--json FILE]
+//!                                                         [--isa NAME] [--dtype f32|f16|bf16] [--order ORDER] [--resident]
+//!                                                         [--json FILE]
 //! ```
 //!
 //! In each round every contestant runs once, on the next slot of a ring of buffers, so that a change of the machine's
@@ -12,7 +13,8 @@
 //! the best probe of the same round.
 //!
 //! The logits are normally distributed with a standard deviation of 2; `--order` asks for another kind: `rising` and `falling`
-//! rows, `equal` logits, `ties` of four values.
+//! rows, `equal` logits, `ties` of four values. With `--resident` it is one row again and again, which stays in the caches: what is
+//! left where memory does not count.
 //!
 //! Under `cargo test` each case runs once, on one small shape.
 
@@ -44,6 +46,7 @@ struct Options {
     isa: Option<Isa>,
     dtype: String,
     order: String,
+    resident: bool,
     json: Option<String>,
     shapes: Vec<Shape>,
 }
@@ -62,6 +65,7 @@ fn options() -> Options {
         isa: None,
         dtype: "f32".to_owned(),
         order: "random".to_owned(),
+        resident: false,
         json: None,
         shapes: SHAPES.to_vec(),
     };
@@ -78,9 +82,13 @@ fn options() -> Options {
             "--isa" => options.isa = Some(value().parse().expect("an instruction set")),
             "--dtype" => options.dtype = value(),
             "--order" => options.order = value(),
+            "--resident" => options.resident = true,
             "--json" => options.json = Some(value()),
             other => panic!("{other} is not an option"),
         }
+    }
+    if options.resident {
+        options.shapes.iter_mut().for_each(|shape| shape.rows = 1);
     }
     if !bench {
         (options.rounds, options.shapes) = (1, vec![Shape { rows: 4, vocab: 3000 }]);
@@ -125,7 +133,7 @@ fn measure<T: Logit + Logits>(options: &Options, arena: &Arena, shape: Shape, k:
     let Shape { rows, vocab } = shape;
     let logits = arena.elements::<T>();
     let len = rows * vocab;
-    let slots = logits.len() / len;
+    let slots = if options.resident { 1 } else { logits.len() / len };
     let (mut probs, mut indices, mut lse) = (vec![0.0; rows * k], vec![0; rows * k], vec![0.0; rows]);
     let mut slot = 0;
     let mut times = Times::default();
@@ -167,7 +175,9 @@ fn bench<T: Logit + Logits>(options: &Options, narrow: impl Fn(f32) -> T) {
     let mut arena = Arena::new(1);
     let mut records = Vec::new();
     let isa = options.isa.unwrap_or_else(Isa::best);
-    println!("{}, {isa}, {} logits, ring of {} MiB, times in us", T::NAME, options.order, ARENA_BYTES >> 20);
+    let place =
+        if options.resident { "one row".to_owned() } else { format!("ring of {} MiB", ARENA_BYTES >> 20) };
+    println!("{}, {isa}, {} logits, {place}, times in us", T::NAME, options.order);
     println!(
         "| shape | k | threads | ours min | ours median | floor | probe | probe by | GB/s | ratio | paired |"
     );
@@ -190,9 +200,10 @@ fn bench<T: Logit + Logits>(options: &Options, narrow: impl Fn(f32) -> T) {
                         times.ours[i] / min(&probes.map(|(_, times)| times[i]).collect::<Vec<_>>())
                     })
                     .collect();
+                let digits = if options.resident { 2 } else { 0 };
                 let bytes = (shape.rows * shape.vocab * size_of::<T>()) as f64;
                 println!(
-                    "| {} x {} | {k} | {threads} | {:.0} | {:.0} | {:.0} | {:.0} | {} | {:.1} | {:.2} | {:.2} |",
+                    "| {} x {} | {k} | {threads} | {:.digits$} | {:.digits$} | {:.digits$} | {:.digits$} | {} | {:.1} | {:.2} | {:.2} |",
                     shape.rows,
                     shape.vocab,
                     min(&times.ours) * 1e6,
@@ -206,7 +217,7 @@ fn bench<T: Logit + Logits>(options: &Options, narrow: impl Fn(f32) -> T) {
                 );
                 records.push(serde_json::json!({
                     "rows": shape.rows, "vocab": shape.vocab, "k": k, "threads": threads, "isa": isa.name(),
-                    "dtype": T::NAME, "order": options.order, "ours_s": times.ours, "floor_s": floor,
+                    "dtype": T::NAME, "order": options.order, "resident": options.resident, "ours_s": times.ours, "floor_s": floor,
                     "probe_s": probe, "paired": paired,
                 }));
             }

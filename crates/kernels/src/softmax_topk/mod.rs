@@ -29,22 +29,23 @@
 //! and adds 15 logits a nanosecond, and memory brings it 9.5: memory is the bound, but not by far, and not for f16 and bf16.
 //!
 //! In random order `k (1 + ln(vocab / k))` entries are among the `k` largest of those before them, the least that a scan with an
-//! exact running threshold meets: 1490 for the 256 largest of 32000. The guessed threshold is met by fewer. Counted over 1000
-//! rows of 32000 normally distributed logits, and of 128256:
+//! exact running threshold meets: 1490 for the 256 largest of 32000. The guessed threshold is met by fewer. Means of 1000 rows
+//! of 32000 normally distributed logits, and of 128256, counted by `counts.rs`, a test beside this file, with AVX-512:
 //!
 //! | k | candidates | groups searched | of the row read again, from the first level | rows searched again |
 //! |--:|--:|--:|--:|--:|
-//! | 1 | 1.5, 1.4 | 6, 8 | 1 %, 0.4 % | 0, 0 |
-//! | 5 | 8.0, 7.5 | 27, 29 | 5 %, 1 % | 0, 1 |
-//! | 50 | 81, 77 | 110, 149 | 22 %, 7 % | 3, 1 |
-//! | 256 | 406, 394 | 294, 462 | 59 %, 23 % | 1, 2 |
+//! | 1 | 3.7, 5.8 | 6, 8 | 1.1 %, 0.4 % | 0, 0 |
+//! | 5 | 17.2, 23.7 | 26, 29 | 5.2 %, 1.5 % | 0, 2 |
+//! | 50 | 104, 142 | 110, 148 | 22.0 %, 7.4 % | 1, 2 |
+//! | 256 | 407, 509 | 294, 465 | 58.9 %, 23.2 % | 0, 3 |
 //!
 //! Measured on a Zen 5 (`benches/records/2026-11-21-softmax-topk-avx512-floor.md`), one thread, logits that no cache holds: 64 rows
 //! of 128256 take 0.95 ms for `k = 1` (34.7 GB/s, 8.7 exponentials a nanosecond) where reading alone takes 0.89 ms; a
 //! logit more in each row costs 115 ps where one read of it costs 110 ps, so it is read 1.04 times at most. Over all shapes and one or
-//! two threads it is 1.00 to 1.24 times a pass of read, exp and sum for `k` up to 50, and 1.09 to 1.59 for 256, the most
+//! two threads it is 1.03 to 1.25 times a pass of read, exp and sum for `k` up to 50, and 1.10 to 1.62 for 256, the most
 //! where 256 are sought among 32000. From the second level of cache, where memory does not count, a row of 32000 takes 2.7 us for
-//! `k = 1`, 3.4 for 50, 5.2 for 256; the pass alone takes 2.0.
+//! `k = 1`, 3.6 for 50, 4.7 for 256; the pass alone takes 1.9 (`cargo bench -p tribunal-kernels --bench softmax_topk --
+//! --resident --threads 1`).
 //!
 //! Rows in order are the worst. A rising one makes every tile dense: 2.2 to 4.5 times the pass. A falling one leaves fewer than `k` above
 //! the guess and is searched again: 1.2 to 2.3 times. Equal logits: 1.4 to 1.9 times. And in small vocabularies a large `k` is
@@ -68,6 +69,8 @@
 //! recurrence, and section 4 for the fusion with top-k. Network: Batcher 1968, "Sorting networks and their applications".
 
 mod candidates;
+#[cfg(test)]
+mod counts;
 mod cut;
 mod run;
 mod scan;

@@ -100,6 +100,20 @@ pub(super) struct Scratch {
     maxima: [f32; TILE_BLOCKS * LANES_MAX + 2 * LANES_MAX],
     /// How many lines the prefetches are ahead of the loads.
     lead: usize,
+    #[cfg(test)]
+    pub(super) counts: Counts,
+}
+
+/// What the scans of some rows did.
+#[cfg(test)]
+#[derive(Default)]
+pub(super) struct Counts {
+    /// Logits above the threshold.
+    pub(super) candidates: usize,
+    /// Groups of [`GROUP`] vectors that were read once more.
+    pub(super) groups: usize,
+    /// Rows that were searched from the start once more.
+    pub(super) searched_again: usize,
 }
 
 impl Scratch {
@@ -110,6 +124,8 @@ impl Scratch {
             above: [0; TILE_GROUPS],
             maxima: [0.0; TILE_BLOCKS * LANES_MAX + 2 * LANES_MAX],
             lead: LEAD_MIN,
+            #[cfg(test)]
+            counts: Counts::default(),
         }
     }
 }
@@ -143,7 +159,7 @@ struct Running<S: Exp2> {
 }
 
 impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
-    const GROUP_LEN: usize = GROUP * S::LANES;
+    pub(super) const GROUP_LEN: usize = GROUP * S::LANES;
     const BLOCK_LEN: usize = BLOCK * S::LANES;
     const TILE_LEN: usize = TILE_BLOCKS * Self::BLOCK_LEN;
 
@@ -170,6 +186,10 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
         // While the candidates are sorted, memory would be idle.
         self.prefetch(len, self.k / 2 + 32);
         if self.scratch.candidates.len() < self.k {
+            #[cfg(test)]
+            {
+                self.scratch.counts.searched_again += 1;
+            }
             self.search_all();
         }
         sum
@@ -207,11 +227,20 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
                 self.raise_threshold(self.guess_rank(tile_end));
                 self.list_hits();
             }
+            #[cfg(test)]
+            let before = {
+                self.scratch.counts.groups += self.hits;
+                self.scratch.candidates.len()
+            };
             if self.hits > DENSE && self.most_lanes_above() {
                 self.raise_threshold(self.k);
                 self.visit_many();
             } else {
                 self.visit_few(tile_end);
+            }
+            #[cfg(test)]
+            {
+                self.scratch.counts.candidates += self.scratch.candidates.len().saturating_sub(before);
             }
         }
         Sum { exponent: running.exponent, sum: running.total }

@@ -1,0 +1,76 @@
+//! What a scan costs beside its one pass over the row, counted.
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::scan::{Counts, Row, Scan, Scratch};
+use crate::isa::Isa;
+use crate::simd::{LogitOp, LogitSimd, Token, dispatch};
+
+const ROWS: usize = 1000;
+const VOCABS: [usize; 2] = [32_000, 128_256];
+const KS: [usize; 4] = [1, 5, 50, 256];
+
+/// Scans `ROWS` rows that begin anywhere among the draws, and counts; returns the logits of a group beside.
+struct Count<'a> {
+    draws: &'a [f32],
+    vocab: usize,
+    k: usize,
+    counts: &'a mut (Counts, usize),
+}
+
+impl LogitOp<f32> for Count<'_> {
+    #[inline(always)]
+    fn eval<S: LogitSimd<f32>>(self, simd: S) {
+        let Count { draws, vocab, k, counts } = self;
+        let mut scratch = Scratch::new(k);
+        let mut rng = ChaCha8Rng::seed_from_u64(k as u64);
+        for _ in 0..ROWS {
+            let start = rng.random_range(0..draws.len() - vocab);
+            let row = Row { logits: &draws[start..start + vocab], bias: None, offset: 0 };
+            Scan::<f32, S, false>::new(simd, row, std::f32::consts::LOG2_E, k, &mut scratch).run();
+        }
+        *counts = (scratch.counts, Scan::<f32, S, false>::GROUP_LEN);
+    }
+}
+
+fn normal_draws(len: usize) -> Vec<f32> {
+    let mut rng = ChaCha8Rng::seed_from_u64(1);
+    let mut uniform = || 1.0_f32 - rng.random::<f32>();
+    (0..len).map(|_| (-2.0 * uniform().ln()).sqrt() * (std::f32::consts::TAU * uniform()).cos()).collect()
+}
+
+/// The table in the documentation of this module's parent, which must be what is counted here.
+#[test]
+fn candidates_and_groups_are_as_documented() {
+    let draws = normal_draws(1 << 22);
+    let documented = include_str!("mod.rs");
+    for isa in Isa::ALL {
+        let Some(token) = Token::new(isa) else { continue };
+        for k in KS {
+            let each = VOCABS.map(|vocab| {
+                let mut counts = Default::default();
+                let count = Count { draws: &draws, vocab, k, counts: &mut counts };
+                dispatch!(token, count);
+                let (counts, group_len) = counts;
+                let mean = |count: usize| count as f64 / ROWS as f64;
+                let least = (k as f64) * (1.0 + (vocab as f64 / k as f64).ln());
+                let (candidates, groups) = (mean(counts.candidates), mean(counts.groups));
+                assert!(k as f64 <= candidates && candidates < least, "{isa}, {k} of {vocab}: {candidates}");
+                let again = counts.searched_again;
+                assert!(again * 100 <= ROWS, "{isa}, {k} of {vocab}: {again} rows searched again");
+                (candidates, groups, 100.0 * groups * group_len as f64 / vocab as f64, again)
+            });
+            let [a, b] = each;
+            let digits = usize::from(k < 50);
+            let row = format!(
+                "//! | {k} | {:.digits$}, {:.digits$} | {:.0}, {:.0} | {:.1} %, {:.1} % | {}, {} |",
+                a.0, b.0, a.1, b.1, a.2, b.2, a.3, b.3
+            );
+            println!("{isa}: {row}");
+            if isa == Isa::Avx512 {
+                assert!(documented.contains(&row), "the documentation has another row than\n{row}");
+            }
+        }
+    }
+}
