@@ -8,10 +8,11 @@ use rayon::prelude::*;
 
 use super::Outputs;
 use super::tile::{
-    AttentionSimd, GROUP, Group, Int4, Int8, Plain, Scores, State, Stored, TILE_MAX, Tile, add_tile,
+    AttentionSimd, GROUP, Group, Int4, Int8, Plain, STEP_MAX, Scores, Slots, State, Step, Stored, TILES_MAX,
+    add_step,
 };
-use crate::kv_cache::{Format, Geometry, KvCache, rotate};
-use crate::simd::{LANES_MAX, Load, Token, dispatch};
+use crate::kv_cache::{Format, Geometry, KvCache, TILE, rotate};
+use crate::simd::{Load, Token, dispatch};
 
 /// What is asked, checked.
 pub(super) struct Problem<'a> {
@@ -259,18 +260,16 @@ impl Merge<'_> {
     }
 }
 
-/// Where the rows of a tile are.
+/// Some tiles in a row, and which tokens are in them.
 #[derive(Clone, Copy)]
-struct Rows {
-    /// The keys, and behind them the last of them again.
-    keys: [*const u8; TILE_MAX + LANES_MAX],
-    /// The scales of keys and of values, if there are any, and behind them anything.
-    scales: [[f32; TILE_MAX + LANES_MAX]; 2],
-}
-
-impl Rows {
-    const EMPTY: Rows =
-        Rows { keys: [std::ptr::null(); TILE_MAX + LANES_MAX], scales: [[0.0; TILE_MAX + LANES_MAX]; 2] };
+struct Places {
+    /// The number of the first, among those of the sequence.
+    first: usize,
+    tiles: [*const u8; TILES_MAX],
+    /// The first token of each.
+    tokens: [usize; TILES_MAX],
+    /// How many it has room for; zero for what stands in behind the last tile.
+    lens: [usize; TILES_MAX],
 }
 
 /// What a task sums up in one go.
@@ -303,75 +302,111 @@ impl Span<'_> {
     #[inline(always)]
     fn add<F: Stored, S: AttentionSimd>(&self, simd: S, sums: &mut Sums) {
         let Span { problem, task, ref tokens } = *self;
-        let geometry = problem.cache.geometry();
+        let Geometry { plane_bytes, .. } = *problem.cache.geometry();
         let (dim, padded_group) = (problem.dim(), problem.padded_group());
         let seen: Vec<Range<usize>> =
             task.queries(problem).map(|query| problem.sees(task.sequence, query)).collect();
         let queries = self.scaled_queries::<F, S>(simd);
         let mut chunk = Sums::new(seen.len() * padded_group, dim);
-        let mut scores: Scores = [[0.0; TILE_MAX]; GROUP];
+        let mut scores: Scores = [[0.0; STEP_MAX]; GROUP];
+        let mut scales = [[0.0; STEP_MAX]; 2];
 
-        let first = tokens.start / F::TILE * F::TILE;
-        let (mut rows, mut ahead) = (&mut { Rows::EMPTY }, &mut { Rows::EMPTY });
-        self.find_rows::<F, S>(simd, first..tokens.end.min(first + F::TILE), rows);
-        for start in (first..tokens.end).step_by(F::TILE) {
-            let end = tokens.end.min(start + F::TILE);
-            if end < tokens.end {
-                self.find_rows::<F, S>(simd, end..tokens.end.min(end + F::TILE), ahead);
-            } else {
-                ahead.keys = rows.keys;
-            }
-            let mut prefetch = true;
-            for (i, seen) in seen.iter().enumerate() {
-                let (from, to) = (seen.start.max(start), seen.end.min(end));
-                if from >= to {
-                    continue;
+        let last = self.tile_of(tokens.end - 1);
+        let mut ahead = self.places::<F>(self.tile_of(tokens.start) / F::TILES * F::TILES, last);
+        for start in (tokens.start / CHUNK * CHUNK..tokens.end).step_by(CHUNK) {
+            let part = tokens.start.max(start)..tokens.end.min(start + CHUNK);
+            let first = self.tile_of(part.start) / F::TILES * F::TILES;
+            for number in (first..=self.tile_of(part.end - 1)).step_by(F::TILES) {
+                let places = if ahead.first == number { ahead } else { self.places::<F>(number, last) };
+                ahead = self.places::<F>(number + F::TILES, last);
+                if F::INTEGER {
+                    read_scales::<F, S>(simd, &places, &ahead, 2 * plane_bytes, &mut scales);
                 }
-                let mut tile = Tile {
-                    keys: &rows.keys[from - start..],
-                    ahead: &ahead.keys[from - start..],
-                    key_scales: &rows.scales[0][from - start..],
-                    value_scales: &rows.scales[1][from - start..],
-                    len: to - from,
-                    to_value: geometry.plane_bytes,
-                    row_bytes: geometry.row_bytes,
-                    dim,
-                    prefetch,
-                };
-                for row in (i * padded_group..(i + 1) * padded_group).step_by(GROUP) {
-                    let count = GROUP.min((i + 1) * padded_group - row);
-                    let states = &mut chunk.states[row..row + count];
-                    let group = queries.group(row, count, dim);
-                    let o = chunk.o[row * dim..(row + count) * dim].as_mut_ptr();
-                    let scores = &mut scores;
-                    // SAFETY:
-                    // - queries, sums and states have been cut to `count` rows, which is `GROUP`, or 1 as `padded_group`
-                    //   leaves no other rest;
-                    // - keys are rows of the cache, whose values are in the next plane, and what dispatched to `F` is the
-                    //   cache's format.
-                    unsafe {
-                        if count == GROUP {
-                            simd.call(
-                                #[inline(always)]
-                                || add_tile::<F, S, GROUP>(simd, tile, group, o, states, scores),
-                            );
-                        } else {
-                            simd.call(
-                                #[inline(always)]
-                                || add_tile::<F, S, 1>(simd, tile, group, o, states, scores),
-                            );
-                        }
+                let mut prefetch = true;
+                for (i, seen) in seen.iter().enumerate() {
+                    let (from, to) = (seen.start.max(part.start), seen.end.min(part.end));
+                    let slots: [Slots; TILES_MAX] = std::array::from_fn(
+                        #[inline(always)]
+                        |tile| {
+                            let slot = |token: usize| {
+                                token.saturating_sub(places.tokens[tile]).min(places.lens[tile])
+                            };
+                            Slots { from: slot(from), to: slot(to).max(slot(from)) }
+                        },
+                    );
+                    if slots.iter().all(|slots| slots.from == slots.to) {
+                        continue;
                     }
-                    prefetch = false;
-                    tile.prefetch = false;
+                    let mut step = Step {
+                        tiles: places.tiles,
+                        ahead: ahead.tiles,
+                        seen: slots,
+                        key_scales: &scales[0],
+                        value_scales: &scales[1],
+                        plane_bytes,
+                        dim,
+                        prefetch,
+                    };
+                    for row in (i * padded_group..(i + 1) * padded_group).step_by(GROUP) {
+                        let count = GROUP.min((i + 1) * padded_group - row);
+                        let states = &mut chunk.states[row..row + count];
+                        let group = queries.group(row, count, dim);
+                        let o = chunk.o[row * dim..(row + count) * dim].as_mut_ptr();
+                        let scores = &mut scores;
+                        // SAFETY:
+                        // - queries, sums and states have been cut to `count` rows, which is `GROUP`, or 1 as
+                        //   `padded_group` leaves no other rest;
+                        // - tiles are those of the cache, and what dispatched to `F` is the cache's format.
+                        unsafe {
+                            if count == GROUP {
+                                simd.call(
+                                    #[inline(always)]
+                                    || add_step::<F, S, GROUP>(simd, &step, group, o, states, scores),
+                                );
+                            } else {
+                                simd.call(
+                                    #[inline(always)]
+                                    || add_step::<F, S, 1>(simd, &step, group, o, states, scores),
+                                );
+                            }
+                        }
+                        prefetch = false;
+                        step.prefetch = false;
+                    }
                 }
             }
-            std::mem::swap(&mut rows, &mut ahead);
-            if end == tokens.end || end.is_multiple_of(CHUNK) {
-                sums.add(simd, &chunk);
-                chunk.clear();
-            }
+            sums.add(simd, &chunk);
+            chunk.clear();
         }
+    }
+
+    /// The number of the tile that a token is in, among those of its sequence.
+    fn tile_of(&self, token: usize) -> usize {
+        let Geometry { block_len, .. } = *self.problem.cache.geometry();
+        token / block_len * block_len.div_ceil(TILE) + token % block_len / TILE
+    }
+
+    /// Where a step's tiles are, of which none is behind tile `last`.
+    #[inline(always)]
+    fn places<F: Stored>(&self, first: usize, last: usize) -> Places {
+        let Span { problem, task, .. } = *self;
+        let Geometry { block_len, tile_bytes, .. } = *problem.cache.geometry();
+        let block_tiles = block_len.div_ceil(TILE);
+        let mut places = Places {
+            first,
+            tiles: [std::ptr::null(); TILES_MAX],
+            tokens: [0; TILES_MAX],
+            lens: [0; TILES_MAX],
+        };
+        for i in 0..F::TILES {
+            let number = (first + i).min(last);
+            let (entry, tile) = (number / block_tiles, number % block_tiles);
+            let head = problem.cache.head(problem.layer, task.sequence, task.kv_head, entry);
+            places.tiles[i] = head[tile * tile_bytes..(tile + 1) * tile_bytes].as_ptr();
+            places.tokens[i] = entry * block_len + tile * TILE;
+            places.lens[i] = if number == first + i { TILE.min(block_len - tile * TILE) } else { 0 };
+        }
+        places
     }
 
     /// Queries times what makes scores powers of two, zeros where there is none.
@@ -399,46 +434,27 @@ impl Span<'_> {
         }
         queries
     }
+}
 
-    /// Finds out where the rows of some tokens are; at least one, and `TILE_MAX` at most.
-    #[inline(always)]
-    fn find_rows<F: Stored, S: AttentionSimd>(&self, simd: S, tokens: Range<usize>, rows: &mut Rows) {
-        let Span { problem, task, .. } = *self;
-        let Geometry { block_len, row_bytes, plane_bytes, .. } = *problem.cache.geometry();
-        let mut scales = [[f16::ZERO; TILE_MAX]; 2];
-        let mut token = tokens.start;
-        while token < tokens.end {
-            let (entry, slot) = (token / block_len, token % block_len);
-            let planes = problem.cache.head(problem.layer, task.sequence, task.kv_head, entry);
-            let end = tokens.end.min(token - slot + block_len);
-            let places = token - tokens.start..end - tokens.start;
-            for (i, key) in rows.keys[places.clone()].iter_mut().enumerate() {
-                *key = planes.as_ptr().wrapping_add((slot + i) * row_bytes);
-            }
-            if F::INTEGER {
-                for (scales, plane) in scales.iter_mut().zip(planes.chunks_exact(plane_bytes)) {
-                    let (bytes, _) = plane[block_len * row_bytes..].as_chunks();
-                    let bytes = &bytes[slot..slot + places.len()];
-                    // Of the tile after this one.
-                    simd.prefetch_first(bytes.as_ptr().wrapping_add(TILE_MAX));
-                    for (scale, &bytes) in scales[places.clone()].iter_mut().zip(bytes) {
-                        *scale = f16::from_ne_bytes(bytes);
-                    }
-                }
-            }
-            token = end;
-        }
-        let len = tokens.len();
-        let last = rows.keys[len - 1];
-        rows.keys[len..].fill(last);
-        if F::INTEGER {
-            for (rows, scales) in rows.scales.iter_mut().zip(&scales) {
-                for j in (0..len).step_by(S::LANES) {
-                    // SAFETY: `LANES` divides `TILE_MAX`, so there are as many in both.
-                    unsafe {
-                        let scales = <S as Load<f16, f32>>::load(simd, scales.as_ptr().add(j));
-                        simd.store_acc(rows.as_mut_ptr().add(j), scales);
-                    }
+/// Reads the scales of keys and values, which are `at` bytes behind the start of a tile.
+#[inline(always)]
+fn read_scales<F: Stored, S: AttentionSimd>(
+    simd: S,
+    places: &Places,
+    ahead: &Places,
+    at: usize,
+    scales: &mut [[f32; STEP_MAX]; 2],
+) {
+    for i in 0..F::TILES {
+        simd.prefetch_first(ahead.tiles[i].wrapping_add(at));
+        for (plane, scales) in scales.iter_mut().enumerate() {
+            for slot in (0..TILE).step_by(S::LANES) {
+                // SAFETY: a tile of integers ends with as many scales of keys as it has tokens, and of values, and `LANES` divides
+                // that.
+                unsafe {
+                    let tile = places.tiles[i].add(at).cast::<f16>();
+                    let read = <S as Load<f16, f32>>::load(simd, tile.add(plane * TILE + slot));
+                    simd.store_acc(scales.as_mut_ptr().add(i * TILE + slot), read);
                 }
             }
         }
@@ -496,16 +512,7 @@ impl ScaledQueries {
             let sum = simd.reduce_add(sums);
             self.scales.push(scale);
             self.offsets.push(if F::NIBBLES { 7.5 * sum } else { 128.0 * sum });
-            if F::NIBBLES {
-                // Of 32 values, the first sixteen meet the low halves of bytes.
-                let (blocks, _) = row.as_chunks::<32>();
-                for half in [0, 16] {
-                    self.codes
-                        .extend(blocks.iter().flat_map(|block| &block[half..half + 16]).map(|&q| q as i8));
-                }
-            } else {
-                self.codes.extend(row.iter().map(|&q| q as i8));
-            }
+            self.codes.extend(row.iter().map(|&q| q as i8));
         }
     }
 

@@ -1,96 +1,135 @@
-//! Some queries against a few keys and values: scores, exponentials, and the sum of values that they weigh.
+//! Some queries against the tokens of a few tiles: scores, exponentials, and the sum of values that they weigh.
 
 use std::marker::PhantomData;
 
 use half::{bf16, f16};
 
-use crate::simd::{Caches, Compare, Exp2, LANES_MAX, Load, LoadIntegers, Sums};
+use crate::kv_cache::TILE;
+use crate::simd::{Caches, Compare, Exp2, LANES_MAX, LANES_MIN, Load, LoadIntegers};
 
 /// All that attention asks of vectors.
 pub(super) trait AttentionSimd:
-    Load<f32, f32> + Load<f16, f32> + Load<bf16, f32> + LoadIntegers + Compare + Exp2 + Sums + Caches
+    Load<f32, f32> + Load<f16, f32> + Load<bf16, f32> + LoadIntegers + Compare + Exp2 + Caches
 {
 }
 
 impl<S> AttentionSimd for S where
-    S: Load<f32, f32> + Load<f16, f32> + Load<bf16, f32> + LoadIntegers + Compare + Exp2 + Sums + Caches
+    S: Load<f32, f32> + Load<f16, f32> + Load<bf16, f32> + LoadIntegers + Compare + Exp2 + Caches
 {
 }
 
-/// How a row is read.
+/// How a tile is read.
 pub(super) trait Stored {
-    /// How many tokens a tile has: a multiple of [`LANES_MAX`], and some 8 KiB of keys. Results depend on it.
-    const TILE: usize;
+    /// How many tiles are taken at a time. Results depend on it.
+    const TILES: usize;
 
-    /// Whether rows are integers, with a scale that what is read must be multiplied by.
+    /// How large a value is.
+    const BITS: usize;
+
+    /// Whether values are integers, with a scale that what is read must be multiplied by.
     const INTEGER: bool;
 
     /// Whether a byte holds two values.
     const NIBBLES: bool = false;
 
-    /// Reads `LANES` values of a row from the one at `d` on, a multiple of `LANES`.
+    /// Reads value `d` of the keys of `LANES` tokens, from the one in `slot` on.
     ///
     /// # Safety
-    /// - `row` is a row of this kind, with more than `d` values.
-    unsafe fn load<S: AttentionSimd>(simd: S, row: *const u8, d: usize) -> S::V;
+    /// - `keys` is a plane of keys of this kind, with more than `d` values each.
+    /// - `slot` is a multiple of `LANES`, and less than [`TILE`].
+    unsafe fn key<S: AttentionSimd>(simd: S, keys: *const u8, d: usize, slot: usize) -> S::V;
+
+    /// Reads `LANES` values of the token in `slot`, from the one at `d` on.
+    ///
+    /// # Safety
+    /// - `values` is a plane of values of this kind, with `dim` each.
+    /// - `slot` is less than [`TILE`], and `d` less than `dim` and a multiple of `LANES`.
+    unsafe fn value<S: AttentionSimd>(simd: S, values: *const u8, dim: usize, slot: usize, d: usize) -> S::V;
 }
 
 /// Values of type `T`.
 pub(super) struct Plain<T>(PhantomData<T>);
 
 macro_rules! plain {
-    ($value:ty, $tile:literal) => {
+    ($value:ty, $tiles:literal) => {
         impl Stored for Plain<$value> {
-            const TILE: usize = $tile;
+            const TILES: usize = $tiles;
+            const BITS: usize = 8 * size_of::<$value>();
             const INTEGER: bool = false;
 
             #[inline(always)]
-            unsafe fn load<S: AttentionSimd>(simd: S, row: *const u8, d: usize) -> S::V {
-                // SAFETY: rows are padded to what every `LANES` divides, so there are `LANES` values from `d` on.
-                unsafe { <S as Load<$value, f32>>::load(simd, row.cast::<$value>().add(d)) }
+            unsafe fn key<S: AttentionSimd>(simd: S, keys: *const u8, d: usize, slot: usize) -> S::V {
+                // SAFETY: the plane is `[dim][TILE]`, and `LANES` divides `TILE`.
+                unsafe { <S as Load<$value, f32>>::load(simd, keys.cast::<$value>().add(d * TILE + slot)) }
+            }
+
+            #[inline(always)]
+            unsafe fn value<S: AttentionSimd>(
+                simd: S,
+                values: *const u8,
+                dim: usize,
+                slot: usize,
+                d: usize,
+            ) -> S::V {
+                // SAFETY: the plane is `[TILE][dim]`, and `LANES` divides `dim`.
+                unsafe { <S as Load<$value, f32>>::load(simd, values.cast::<$value>().add(slot * dim + d)) }
             }
         }
     };
 }
 
-plain!(f32, 16);
-plain!(f16, 32);
-plain!(bf16, 32);
+plain!(f32, 1);
+plain!(f16, 2);
+plain!(bf16, 2);
 
-/// [`Format::Int8`](crate::kv_cache::Format::Int8)
-pub(super) struct Int8;
+macro_rules! packed {
+    ($(#[$doc:meta])* $stored:ident, $bits:literal, $nibbles:literal, $load:ident) => {
+        $(#[$doc])*
+        pub(super) struct $stored;
 
-impl Stored for Int8 {
-    const TILE: usize = 64;
-    const INTEGER: bool = true;
+        impl Stored for $stored {
+            const TILES: usize = 4;
+            const BITS: usize = $bits;
+            const INTEGER: bool = true;
+            const NIBBLES: bool = $nibbles;
 
-    #[inline(always)]
-    unsafe fn load<S: AttentionSimd>(simd: S, row: *const u8, d: usize) -> S::V {
-        // SAFETY: rows are padded to what every `LANES` divides, so there are `LANES` bytes from `d` on.
-        unsafe { simd.load_i8(row.add(d)) }
-    }
+            #[inline(always)]
+            unsafe fn key<S: AttentionSimd>(simd: S, keys: *const u8, d: usize, slot: usize) -> S::V {
+                const PACKED: usize = 32 / $bits;
+                // SAFETY: the plane is `[dim / PACKED][TILE]` times four bytes, and `LANES` divides `TILE`.
+                unsafe { simd.$load(keys.add(4 * (d / PACKED * TILE + slot)), d % PACKED) }
+            }
+
+            #[inline(always)]
+            unsafe fn value<S: AttentionSimd>(
+                simd: S,
+                values: *const u8,
+                dim: usize,
+                slot: usize,
+                d: usize,
+            ) -> S::V {
+                const PACKED: usize = 32 / $bits;
+                // SAFETY: the plane is `[TILE / PACKED][dim]` times four bytes, and `LANES` divides `dim`.
+                unsafe { simd.$load(values.add(4 * (slot / PACKED * dim + d)), slot % PACKED) }
+            }
+        }
+    };
 }
 
-/// [`Format::Int4`](crate::kv_cache::Format::Int4)
-pub(super) struct Int4;
+packed!(
+    /// [`Format::Int8`](crate::kv_cache::Format::Int8)
+    Int8, 8, false, load_i8
+);
+packed!(
+    /// [`Format::Int4`](crate::kv_cache::Format::Int4)
+    Int4, 4, true, load_u4
+);
 
-impl Stored for Int4 {
-    const TILE: usize = 64;
-    const INTEGER: bool = true;
-    const NIBBLES: bool = true;
+/// The largest [`Stored::TILES`].
+pub(super) const TILES_MAX: usize = 4;
 
-    #[inline(always)]
-    unsafe fn load<S: AttentionSimd>(simd: S, row: *const u8, d: usize) -> S::V {
-        // Of 32 values, the first sixteen are in the low halves of sixteen bytes.
-        let (byte, shift) = (d / 32 * 16 + d % 16, d / 16 % 2 * 4);
-        // SAFETY: rows are padded to a multiple of 32 values, and `d` is a multiple of `LANES`, which divides 16; so there are
-        // `LANES` bytes from that on.
-        unsafe { simd.load_u4(row.add(byte), shift as u32) }
-    }
-}
-
-/// The largest [`Stored::TILE`].
-pub(super) const TILE_MAX: usize = 64;
+/// How many tokens these have.
+pub(super) const STEP_MAX: usize = TILES_MAX * TILE;
 
 /// Queries that are multiplied with a key while it is in registers.
 pub(super) const GROUP: usize = 4;
@@ -117,26 +156,41 @@ impl State {
     }
 }
 
-/// The rows of some tokens, and what to prefetch meanwhile.
+/// Some tokens of a tile, from one up to another.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Slots {
+    pub(super) from: usize,
+    pub(super) to: usize,
+}
+
+/// Some tiles, what queries see of them, and what to prefetch meanwhile.
 #[derive(Clone, Copy)]
-pub(super) struct Tile<'a> {
-    /// The keys, and behind them as many as a step may read too many.
-    pub(super) keys: &'a [*const u8],
-    /// What will be read next, for each key.
-    pub(super) ahead: &'a [*const u8],
-    /// What scores are to be multiplied by, where rows have scales, and behind them as many as a vector may read too many.
-    pub(super) key_scales: &'a [f32],
+pub(super) struct Step<'a> {
+    /// Where they are. Of a tile of which nothing is seen, this may be another.
+    pub(super) tiles: [*const u8; TILES_MAX],
+    /// Those of the next step, in place of each.
+    pub(super) ahead: [*const u8; TILES_MAX],
+    /// Not empty for all tiles.
+    pub(super) seen: [Slots; TILES_MAX],
+    /// What scores are to be multiplied by, where there are scales. Anything for what is not seen.
+    pub(super) key_scales: &'a [f32; STEP_MAX],
     /// What values are to be multiplied by.
-    pub(super) value_scales: &'a [f32],
-    /// How many keys there are; at least one.
-    pub(super) len: usize,
-    /// From a key to its value, in bytes.
-    pub(super) to_value: usize,
-    pub(super) row_bytes: usize,
-    /// How many values a row has, with its padding.
+    pub(super) value_scales: &'a [f32; STEP_MAX],
+    /// The keys of a tile, and then its values, are so many bytes.
+    pub(super) plane_bytes: usize,
+    /// How many values a key has, with its padding.
     pub(super) dim: usize,
-    /// Whether values and what is ahead are to be prefetched.
+    /// Whether what is ahead is to be prefetched.
     pub(super) prefetch: bool,
+}
+
+impl Step<'_> {
+    /// Where the byte is that comes as the `at`th of keys and values of the tiles ahead, which are read in this order
+    /// whatever the order of the reads meanwhile: memory is fastest so.
+    #[inline(always)]
+    pub(super) fn ahead(&self, at: usize) -> *const u8 {
+        self.ahead[at / (2 * self.plane_bytes)].wrapping_add(at % (2 * self.plane_bytes))
+    }
 }
 
 /// A group of queries.
@@ -147,7 +201,7 @@ pub(super) struct Group<'a> {
     pub(super) q: &'a [f32],
     /// `[R]`: what scores are to be multiplied by then.
     pub(super) scales: &'a [f32],
-    /// `[R, dim]`, if there is an instruction for them: the same integers, in the order that it takes them in.
+    /// `[R, dim]`, where keys are integers: the same integers.
     pub(super) codes: &'a [i8],
     /// `[R]`: what scores are too large by with that instruction.
     pub(super) offsets: &'a [f32],
@@ -157,46 +211,57 @@ pub(super) struct Group<'a> {
 }
 
 /// Scores, and then exponentials, of a group of queries.
-pub(super) type Scores = [[f32; TILE_MAX]; GROUP];
+pub(super) type Scores = [[f32; STEP_MAX]; GROUP];
 
-/// Adds a tile to the states of `R` queries, and to their outputs.
+/// Adds the tokens that are seen to the states of `R` queries, and to their outputs.
 ///
 /// # Safety
-/// - `o` holds `R * tile.dim` values, and `group` has `R` queries of so many.
-/// - The first `tile.len`, rounded up to [`LANES_MAX`], of `tile.keys` are rows of `F` with `tile.dim` values, and
-///   `tile.to_value` bytes behind each of the first `tile.len` there is another.
-/// - `tile.len` is not more than `F::TILE`, and `tile.ahead` has as many.
-/// - If `F` is scaled, `tile.key_scales` and `tile.value_scales` have as many as keys, rounded up to [`LANES_MAX`].
+/// - `o` holds `R * step.dim` values, and `group` has `R` queries of so many.
+/// - The first `F::TILES` of `step.tiles` can be read, and are of `F` with keys of `step.dim` values.
 #[inline(always)]
-pub(super) unsafe fn add_tile<F: Stored, S: AttentionSimd, const R: usize>(
+pub(super) unsafe fn add_step<F: Stored, S: AttentionSimd, const R: usize>(
     simd: S,
-    tile: Tile<'_>,
+    step: &Step<'_>,
     group: Group<'_>,
     o: *mut f32,
     states: &mut [State],
     scores: &mut Scores,
 ) {
     // SAFETY: the caller vouches for everything.
-    unsafe { multiply_all::<F, S, R>(simd, tile, group, scores) };
+    unsafe { multiply_all::<F, S, R>(simd, step, group, scores) };
     let mut factors = [0.0; R];
     for (r, factor) in factors.iter_mut().enumerate() {
         let scale = if F::INTEGER { group.scales[r] } else { 1.0 };
-        // SAFETY: a tile has no more keys than `TILE_MAX`.
-        *factor = unsafe { exponentiate::<F, S>(simd, tile, scale, &mut scores[r], &mut states[r]) };
+        // SAFETY: the caller vouches for everything.
+        *factor = unsafe { exponentiate::<F, S>(simd, step, scale, &mut scores[r], &mut states[r]) };
+    }
+    #[cfg(target_arch = "x86_64")]
+    if F::INTEGER
+        && let Some(vnni) = group.vnni
+    {
+        // SAFETY: the caller vouches for everything.
+        unsafe {
+            if F::NIBBLES {
+                vnni.add_values::<true, R>(step, scores, &factors, o);
+            } else {
+                vnni.add_values::<false, R>(step, scores, &factors, o);
+            }
+        }
+        return;
     }
     let wide = if S::LANES == LANES_MAX { 4 } else { 2 };
     let mut d = 0;
-    while d < tile.dim {
+    while d < step.dim {
         // SAFETY: the caller vouches for everything, and the columns are in the row.
         unsafe {
-            if d + wide * S::LANES > tile.dim {
-                add_values::<F, S, R, 1>(simd, tile, scores, &factors, o, d);
+            if d + wide * S::LANES > step.dim {
+                add_values::<F, S, R, 1>(simd, step, scores, &factors, o, d);
                 d += S::LANES;
             } else if S::LANES == LANES_MAX {
-                add_values::<F, S, R, 4>(simd, tile, scores, &factors, o, d);
+                add_values::<F, S, R, 4>(simd, step, scores, &factors, o, d);
                 d += wide * S::LANES;
             } else {
-                add_values::<F, S, R, 2>(simd, tile, scores, &factors, o, d);
+                add_values::<F, S, R, 2>(simd, step, scores, &factors, o, d);
                 d += wide * S::LANES;
             }
         }
@@ -206,11 +271,11 @@ pub(super) unsafe fn add_tile<F: Stored, S: AttentionSimd, const R: usize>(
 /// Scores of `R` queries, with as many keys at a time as there are registers for.
 ///
 /// # Safety
-/// - As for [`add_tile`].
+/// - As for [`add_step`].
 #[inline(always)]
 unsafe fn multiply_all<F: Stored, S: AttentionSimd, const R: usize>(
     simd: S,
-    tile: Tile<'_>,
+    step: &Step<'_>,
     group: Group<'_>,
     scores: &mut Scores,
 ) {
@@ -221,11 +286,10 @@ unsafe fn multiply_all<F: Stored, S: AttentionSimd, const R: usize>(
         let codes = group.codes.as_ptr();
         // SAFETY: the caller vouches for everything.
         unsafe {
-            match (F::NIBBLES, R == 1) {
-                (true, true) => vnni.multiply::<true, R, 16>(tile, codes, group.offsets, scores),
-                (true, false) => vnni.multiply::<true, R, 4>(tile, codes, group.offsets, scores),
-                (false, true) => vnni.multiply::<false, R, 16>(tile, codes, group.offsets, scores),
-                (false, false) => vnni.multiply::<false, R, 4>(tile, codes, group.offsets, scores),
+            if F::NIBBLES {
+                vnni.multiply::<true, R>(step, codes, group.offsets, scores);
+            } else {
+                vnni.multiply::<false, R>(step, codes, group.offsets, scores);
             }
         }
         return;
@@ -233,87 +297,92 @@ unsafe fn multiply_all<F: Stored, S: AttentionSimd, const R: usize>(
     let q = group.q.as_ptr();
     // SAFETY: the caller vouches for everything.
     unsafe {
-        match (S::LANES == LANES_MAX, R == 1) {
-            (true, true) => multiply::<F, S, R, 16>(simd, tile, q, scores),
-            (true, false) => multiply::<F, S, R, 4>(simd, tile, q, scores),
-            (false, true) => multiply::<F, S, R, 8>(simd, tile, q, scores),
-            (false, false) => multiply::<F, S, R, 2>(simd, tile, q, scores),
+        if S::LANES == LANES_MAX {
+            multiply::<F, S, R, 1, 2>(simd, step, q, scores);
+        } else if S::LANES == LANES_MIN {
+            multiply::<F, S, R, 4, 1>(simd, step, q, scores);
+        } else {
+            multiply::<F, S, R, 2, 1>(simd, step, q, scores);
         }
     }
 }
 
-/// Scores of `R` queries, `J` keys at a time; those behind the last key are anything.
+/// Scores of `R` queries, `J` vectors of keys at a time, seen or not. Products are added to `U` sums in turn.
 ///
 /// # Safety
-/// - As for [`add_tile`].
+/// - As for [`add_step`].
 #[inline(always)]
-unsafe fn multiply<F: Stored, S: AttentionSimd, const R: usize, const J: usize>(
+unsafe fn multiply<F: Stored, S: AttentionSimd, const R: usize, const J: usize, const U: usize>(
     simd: S,
-    tile: Tile<'_>,
+    step: &Step<'_>,
     q: *const f32,
     scores: &mut Scores,
 ) {
-    for at in (0..tile.len).step_by(J) {
-        let mut keys = [std::ptr::null(); J];
-        keys.copy_from_slice(&tile.keys[at..at + J]);
-        if tile.prefetch {
-            for key in keys {
-                for line in (0..tile.row_bytes).step_by(LINE) {
-                    simd.prefetch_first(key.wrapping_add(tile.to_value + line));
+    for at in (0..F::TILES * TILE).step_by(J * S::LANES) {
+        let (tile, slot) = (at / TILE, at % TILE);
+        let (keys, ahead) = (step.tiles[tile], step.ahead(tile * step.plane_bytes));
+        let mut sums = [[[simd.splat(0.0); J]; R]; U];
+        for d in (0..step.dim).step_by(U) {
+            for (u, sums) in sums.iter_mut().enumerate() {
+                let byte = (d + u) * TILE * F::BITS / 8;
+                if step.prefetch && slot == 0 && byte.is_multiple_of(LINE) {
+                    simd.prefetch_first(ahead.wrapping_add(byte));
+                }
+                let mut k = [simd.splat(0.0); J];
+                for (j, k) in k.iter_mut().enumerate() {
+                    // SAFETY: the caller vouches for the tile, whose keys have `dim` values, a multiple of `U`; `J` vectors are
+                    // a tile at most.
+                    *k = unsafe { F::key(simd, keys, d + u, slot + j * S::LANES) };
+                }
+                for (r, sums) in sums.iter_mut().enumerate() {
+                    // SAFETY: the caller vouches for the queries, which are as long as keys.
+                    let q = simd.splat(unsafe { *q.add(r * step.dim + d + u) });
+                    for (sum, k) in sums.iter_mut().zip(k) {
+                        *sum = simd.mul_add(q, k, *sum);
+                    }
                 }
             }
         }
-        let mut sums = [[simd.splat(0.0); J]; R];
-        for d in (0..tile.dim).step_by(S::LANES) {
-            let mut k = [simd.splat(0.0); J];
-            for (k, key) in k.iter_mut().zip(keys) {
-                // SAFETY: the caller vouches for the row, and `d` is in it.
-                *k = unsafe { F::load(simd, key, d) };
-            }
-            for (r, sums) in sums.iter_mut().enumerate() {
-                // SAFETY: the caller vouches for the queries, which are as long.
-                let q = unsafe { simd.load_acc(q.add(r * tile.dim + d)) };
-                for (sum, k) in sums.iter_mut().zip(k) {
-                    *sum = simd.mul_add(q, k, *sum);
+        for (r, scores) in scores.iter_mut().enumerate().take(R) {
+            for (j, scores) in scores[at..].chunks_exact_mut(S::LANES).enumerate().take(J) {
+                let mut sum = sums[0][r][j];
+                for sums in &sums[1..] {
+                    sum = simd.add(sum, sums[r][j]);
                 }
+                // SAFETY: the chunk has `LANES` scores.
+                unsafe { simd.store_acc(scores.as_mut_ptr(), sum) };
             }
-        }
-        let mut totals = [[0.0; J]; R];
-        // SAFETY: there are as many totals as sums.
-        unsafe { simd.store_sums(totals.as_mut_ptr().cast(), sums.as_flattened()) };
-        for (scores, totals) in scores.iter_mut().zip(totals) {
-            scores[at..at + J].copy_from_slice(&totals);
         }
     }
 }
 
-/// Overwrites scores by what values are weighed by, and adds the exponentials to the state. Returns what sums over earlier
-/// tiles must be multiplied by.
+/// Overwrites scores by what values are weighed by, which is zero for integers that are not seen and anything for others, and
+/// adds the exponentials to the state. Returns what sums so far must be multiplied by.
 ///
 /// # Safety
-/// - As for [`add_tile`].
+/// - As for [`add_step`].
 #[inline(always)]
 unsafe fn exponentiate<F: Stored, S: AttentionSimd>(
     simd: S,
-    tile: Tile<'_>,
+    step: &Step<'_>,
     scale: f32,
-    scores: &mut [f32; TILE_MAX],
+    scores: &mut [f32; STEP_MAX],
     state: &mut State,
 ) -> f32 {
-    let padded = tile.len.next_multiple_of(S::LANES);
+    let lanes = F::TILES * TILE;
     let start = scores.as_mut_ptr();
     if F::INTEGER {
-        for j in (0..padded).step_by(S::LANES) {
-            // SAFETY: `padded` is a multiple of `LANES`, which divides `TILE_MAX`; there are as many scales.
+        for j in (0..lanes).step_by(S::LANES) {
+            // SAFETY: `LANES` divides `lanes`, which is not more than `STEP_MAX`.
             unsafe {
-                let scales = simd.mul(simd.load_acc(tile.key_scales.as_ptr().add(j)), simd.splat(scale));
+                let scales = simd.mul(simd.load_acc(step.key_scales.as_ptr().add(j)), simd.splat(scale));
                 simd.store_acc(start.add(j), simd.mul(simd.load_acc(start.add(j)), scales));
             }
         }
     }
-    scores[tile.len..padded].fill(f32::NEG_INFINITY);
+    fill_unseen(step, &mut scores[..lanes], f32::NEG_INFINITY);
     let mut largest = simd.splat(f32::NEG_INFINITY);
-    for j in (0..padded).step_by(S::LANES) {
+    for j in (0..lanes).step_by(S::LANES) {
         // SAFETY: as above.
         largest = simd.max(largest, unsafe { simd.load_acc(start.add(j)) });
     }
@@ -328,56 +397,72 @@ unsafe fn exponentiate<F: Stored, S: AttentionSimd>(
     let scaling = simd.scaling(1.0, 0.0);
     let zero = simd.splat(0.0);
     let mut sum = zero;
-    for j in (0..padded).step_by(S::LANES) {
+    for j in (0..lanes).step_by(S::LANES) {
         // SAFETY: as above.
         unsafe {
             let power = simd.add_exp2(zero, simd.sub(simd.load_acc(start.add(j)), exponent), scaling);
             sum = simd.add(sum, power);
             let scaled = F::INTEGER.then(
                 #[inline(always)]
-                || simd.mul(power, simd.load_acc(tile.value_scales.as_ptr().add(j))),
+                || simd.mul(power, simd.load_acc(step.value_scales.as_ptr().add(j))),
             );
             simd.store_acc(start.add(j), scaled.unwrap_or(power));
         }
+    }
+    if F::INTEGER {
+        fill_unseen(step, &mut scores[..lanes], 0.0);
     }
     state.sum = state.sum * f64::from(factor) + f64::from(simd.reduce_add(sum));
     factor
 }
 
-/// Columns `d` and on, `C` vectors of them, of the tile's values, weighed and added to the outputs.
+/// Overwrites what belongs to tokens that are not seen.
+#[inline(always)]
+fn fill_unseen(step: &Step<'_>, scores: &mut [f32], value: f32) {
+    for (scores, seen) in scores.chunks_exact_mut(TILE).zip(step.seen) {
+        scores[..seen.from].fill(value);
+        scores[seen.to..].fill(value);
+    }
+}
+
+/// Columns `d` and on, `C` vectors of them, of the values that are seen, weighed and added to the outputs.
 ///
 /// # Safety
-/// - As for [`add_tile`], and `d + C * LANES` is not more than `tile.dim`.
+/// - As for [`add_step`], and `d + C * LANES` is not more than `step.dim`.
 #[inline(always)]
 unsafe fn add_values<F: Stored, S: AttentionSimd, const R: usize, const C: usize>(
     simd: S,
-    tile: Tile<'_>,
+    step: &Step<'_>,
     weights: &Scores,
     factors: &[f32; R],
     o: *mut f32,
     d: usize,
 ) {
-    // The share of a row that these columns are.
-    let bytes_before = |d: usize| tile.row_bytes * d / tile.dim;
-    let (first, end) = (bytes_before(d), bytes_before(d + C * S::LANES));
+    // Of what is ahead, the first half is prefetched with keys.
+    let first_ahead = F::TILES * (step.plane_bytes + step.plane_bytes * d / step.dim);
+    let share = step.plane_bytes * C * S::LANES / step.dim;
     let mut sums = [[simd.splat(0.0); C]; R];
-    let rows = tile.keys.iter().zip(tile.ahead).take(tile.len);
-    for (j, (key, ahead)) in rows.enumerate() {
-        if tile.prefetch {
-            for line in (first..end).step_by(LINE) {
-                simd.prefetch_first(ahead.wrapping_add(line));
+    for tile in 0..F::TILES {
+        let values = step.tiles[tile].wrapping_add(step.plane_bytes);
+        let ahead = step.ahead(first_ahead + tile * share);
+        for slot in step.seen[tile].from..step.seen[tile].to {
+            if step.prefetch {
+                for line in (0..share / TILE).step_by(LINE) {
+                    simd.prefetch_first(ahead.wrapping_add(share / TILE * slot + line));
+                }
             }
-        }
-        let mut v = [simd.splat(0.0); C];
-        for (c, v) in v.iter_mut().enumerate() {
-            // SAFETY: the caller vouches for the row, and that the columns are in it.
-            *v = unsafe { F::load(simd, key.add(tile.to_value), d + c * S::LANES) };
-        }
-        for (r, sums) in sums.iter_mut().enumerate() {
-            // SAFETY: there are `GROUP` rows of weights, at least `R`, and `j` is less than `TILE_MAX`.
-            let weight = simd.splat(unsafe { *weights.get_unchecked(r).get_unchecked(j) });
-            for (sum, v) in sums.iter_mut().zip(v) {
-                *sum = simd.mul_add(weight, v, *sum);
+            let mut v = [simd.splat(0.0); C];
+            for (c, v) in v.iter_mut().enumerate() {
+                // SAFETY: the caller vouches for the tile, and that the columns are in it.
+                *v = unsafe { F::value(simd, values, step.dim, slot, d + c * S::LANES) };
+            }
+            for (r, sums) in sums.iter_mut().enumerate() {
+                // SAFETY: there are `GROUP` rows of weights, at least `R`, and the token is less than `STEP_MAX`.
+                let weight =
+                    simd.splat(unsafe { *weights.get_unchecked(r).get_unchecked(tile * TILE + slot) });
+                for (sum, v) in sums.iter_mut().zip(v) {
+                    *sum = simd.mul_add(weight, v, *sum);
+                }
             }
         }
     }
@@ -385,7 +470,7 @@ unsafe fn add_values<F: Stored, S: AttentionSimd, const R: usize, const C: usize
         for (c, sum) in sums.into_iter().enumerate() {
             // SAFETY: the caller vouches for the outputs, and that the columns are in them.
             unsafe {
-                let o = o.add(r * tile.dim + d + c * S::LANES);
+                let o = o.add(r * step.dim + d + c * S::LANES);
                 simd.store_acc(o, simd.mul_add(simd.load_acc(o), simd.splat(factor), sum));
             }
         }

@@ -1,9 +1,10 @@
-//! Scores over rows of integers, by the instruction that adds four products of bytes to a lane of 32 bits.
+//! Sums over tiles of integers, by the instruction that adds four products of bytes to a lane of 32 bits.
 
 use std::arch::x86_64::*;
 
-use super::tile::{LINE, Scores, Tile};
-use crate::simd::{Avx512, Caches, Sums, Token};
+use super::tile::{GROUP, LINE, STEP_MAX, Scores, Step, TILES_MAX};
+use crate::kv_cache::TILE;
+use crate::simd::{Avx512, Caches, Token};
 
 /// Proof that this CPU has AVX-512 with VNNI, and that AVX-512 is what was asked for.
 #[derive(Clone, Copy, Debug)]
@@ -17,84 +18,225 @@ impl Vnni {
         }
     }
 
-    /// Scores of `R` queries, `J` keys at a time, without their scales; those behind the last key are anything. All sums are
-    /// exact for rows of up to 512 values.
+    /// Scores of `R` queries with all keys, seen or not, without their scales. All sums are exact for keys of up to 512 values.
     ///
-    /// `codes` are `[R, dim]`; where a byte of a key holds two values, those that meet the low halves come first.
-    /// `offsets` are what the scores are too large by, because keys are taken for unsigned: with an offset of 128, or as `c`
-    /// instead of `c - 7.5`.
+    /// `codes` are `[R, dim]`. `offsets` are what the scores are too large by, because keys are taken for unsigned: with an
+    /// offset of 128, or as `c` instead of `c - 7.5`.
     ///
     /// # Safety
-    /// - `codes` and `offsets` have `R` rows of `tile.dim` codes, and `R` values.
-    /// - The first `tile.len`, rounded up to a multiple of `J`, of `tile.keys` are rows of `tile.row_bytes` bytes: of
-    ///   `tile.dim` values if not `NIBBLES`, and otherwise of twice as many as there are bytes.
+    /// - `codes` and `offsets` have `R` rows of `step.dim` codes, and `R` values.
+    /// - All of `step.tiles` can be read, of keys of `step.dim` values of half a byte if `NIBBLES`, and of a byte otherwise.
     #[inline(always)]
-    pub(super) unsafe fn multiply<const NIBBLES: bool, const R: usize, const J: usize>(
+    pub(super) unsafe fn multiply<const NIBBLES: bool, const R: usize>(
         self,
-        tile: Tile<'_>,
+        step: &Step<'_>,
         codes: *const i8,
         offsets: &[f32],
         scores: &mut Scores,
     ) {
         // SAFETY: the CPU has the instructions, as `self` proves; the caller vouches for the rest.
-        unsafe { multiply::<NIBBLES, R, J>(self.0, tile, codes, offsets, scores) }
+        unsafe { multiply::<NIBBLES, R>(self.0, step, codes, offsets, scores) }
+    }
+
+    /// Adds the weighed values to `R` outputs, which are multiplied by factors before.
+    ///
+    /// Weights are rounded to 16 bits of the largest of a query, in two halves of which each makes a sum of integers. All
+    /// sums are exact.
+    ///
+    /// # Safety
+    /// - `o` holds `R * step.dim` values.
+    /// - All of `step.tiles` can be read, as for [`multiply`](Vnni::multiply).
+    #[inline(always)]
+    pub(super) unsafe fn add_values<const NIBBLES: bool, const R: usize>(
+        self,
+        step: &Step<'_>,
+        weights: &Scores,
+        factors: &[f32; R],
+        o: *mut f32,
+    ) {
+        // SAFETY: the CPU has the instructions, as `self` proves; the caller vouches for the rest.
+        unsafe {
+            let weights = round::<R>(weights);
+            let mut d = 0;
+            while d + 32 <= step.dim {
+                add_columns::<NIBBLES, R, 2>(self.0, step, &weights, factors, o, d);
+                d += 32;
+            }
+            if d < step.dim {
+                add_columns::<NIBBLES, R, 1>(self.0, step, &weights, factors, o, d);
+            }
+        }
     }
 }
 
 /// # Safety
 /// - As for [`Vnni::multiply`], and the CPU has the features.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,popcnt,bmi1")]
-unsafe fn multiply<const NIBBLES: bool, const R: usize, const J: usize>(
+unsafe fn multiply<const NIBBLES: bool, const R: usize>(
     simd: Avx512,
-    tile: Tile<'_>,
+    step: &Step<'_>,
     codes: *const i8,
     offsets: &[f32],
     scores: &mut Scores,
 ) {
     let low_half = _mm512_set1_epi8(15);
     let sign = _mm512_set1_epi8(-128);
-    for at in (0..tile.len).step_by(J) {
-        let mut keys = [std::ptr::null(); J];
-        keys.copy_from_slice(&tile.keys[at..at + J]);
-        if tile.prefetch {
-            for key in keys {
-                for line in (0..tile.row_bytes).step_by(LINE) {
-                    simd.prefetch_first(key.wrapping_add(tile.to_value + line));
-                }
-            }
-        }
-        let mut sums = [[_mm512_setzero_si512(); J]; R];
-        for byte in (0..tile.row_bytes).step_by(64) {
-            let mask = u64::MAX >> (64 - (tile.row_bytes - byte).min(64));
-            for (j, &key) in keys.iter().enumerate() {
-                // SAFETY: the mask lets through what is in the row, for which the caller vouches.
-                let row = unsafe { _mm512_maskz_loadu_epi8(mask, key.add(byte).cast()) };
-                for (r, sums) in sums.iter_mut().enumerate() {
-                    // SAFETY: a row of queries has as many bytes as one of keys, or twice as many.
-                    let q = |at: usize| unsafe {
-                        _mm512_maskz_loadu_epi8(mask, codes.add(r * tile.dim + at + byte))
+    for tile in 0..TILES_MAX {
+        let (keys, ahead) = (step.tiles[tile], step.ahead(tile * step.plane_bytes));
+        let mut sums = [[_mm512_setzero_si512(); R]; 2];
+        for lines in (0..step.plane_bytes / LINE).step_by(2) {
+            for (u, sums) in sums.iter_mut().enumerate() {
+                let line = lines + u;
+                // SAFETY: the caller vouches for the tiles, of an even number of lines; queries have four codes a line, or eight.
+                unsafe {
+                    let keys = _mm512_loadu_si512(keys.add(line * LINE).cast());
+                    if step.prefetch {
+                        simd.prefetch_first(ahead.wrapping_add(line * LINE));
+                    }
+                    let q = |r: usize, at: usize| {
+                        _mm512_set1_epi32(codes.add(r * step.dim + 4 * at).cast::<i32>().read_unaligned())
                     };
                     if NIBBLES {
-                        let high = _mm512_and_si512(_mm512_srli_epi16::<4>(row), low_half);
-                        sums[j] = _mm512_dpbusd_epi32(sums[j], _mm512_and_si512(row, low_half), q(0));
-                        sums[j] = _mm512_dpbusd_epi32(sums[j], high, q(tile.row_bytes));
+                        let high = _mm512_and_si512(_mm512_srli_epi16::<4>(keys), low_half);
+                        let low = _mm512_and_si512(keys, low_half);
+                        for (r, sum) in sums.iter_mut().enumerate() {
+                            *sum = _mm512_dpbusd_epi32(*sum, low, q(r, 2 * line));
+                            *sum = _mm512_dpbusd_epi32(*sum, high, q(r, 2 * line + 1));
+                        }
                     } else {
-                        sums[j] = _mm512_dpbusd_epi32(sums[j], _mm512_xor_si512(row, sign), q(0));
+                        let keys = _mm512_xor_si512(keys, sign);
+                        for (r, sum) in sums.iter_mut().enumerate() {
+                            *sum = _mm512_dpbusd_epi32(*sum, keys, q(r, line));
+                        }
                     }
                 }
             }
         }
-        let mut wide = [[_mm512_setzero_ps(); J]; R];
-        for (wide, sums) in wide.iter_mut().zip(sums) {
-            for (wide, sum) in wide.iter_mut().zip(sums) {
-                *wide = _mm512_cvtepi32_ps(sum);
+        let [even, odd] = sums;
+        for (r, scores) in scores.iter_mut().enumerate().take(R) {
+            let sum = _mm512_cvtepi32_ps(_mm512_add_epi32(even[r], odd[r]));
+            let score = _mm512_sub_ps(sum, _mm512_set1_ps(offsets[r]));
+            // SAFETY: a step has so many scores.
+            unsafe { _mm512_storeu_ps(scores.as_mut_ptr().add(tile * TILE), score) };
+        }
+    }
+}
+
+/// Weights as integers.
+struct Weights {
+    /// The upper and the lower eight bits.
+    halves: [[[u8; STEP_MAX]; 2]; GROUP],
+    /// What an integer stands for; NaN if there is no largest weight.
+    units: [f32; GROUP],
+    /// The sums of the integers, which are exact.
+    sums: [f32; GROUP],
+}
+
+/// # Safety
+/// - The CPU has the features.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,popcnt,bmi1")]
+unsafe fn round<const R: usize>(weights: &Scores) -> Weights {
+    const INTEGER_MAX: f32 = u16::MAX as f32;
+    // Less than this in a whole step is nothing beside what made the exponent what it is.
+    const LARGEST_MIN: f32 = 1e-30;
+    let mut rounded =
+        Weights { halves: [[[0; STEP_MAX]; 2]; GROUP], units: [0.0; GROUP], sums: [0.0; GROUP] };
+    for (r, weights) in weights.iter().enumerate().take(R) {
+        // SAFETY: chunks have sixteen weights.
+        unsafe {
+            let load = |tile: usize| _mm512_loadu_ps(weights.as_ptr().add(tile * TILE));
+            let (mut largest, mut nothing) = (_mm512_set1_ps(LARGEST_MIN), _mm512_setzero_ps());
+            for tile in 0..TILES_MAX {
+                largest = _mm512_max_ps(load(tile), largest);
+                // NaN, if there is one or an infinity.
+                nothing = _mm512_fmadd_ps(load(tile), _mm512_setzero_ps(), nothing);
+            }
+            let largest = _mm512_reduce_max_ps(largest) + _mm512_reduce_add_ps(nothing);
+            rounded.units[r] = largest / INTEGER_MAX;
+            let rate = _mm512_set1_ps(INTEGER_MAX / largest);
+            let mut sum = _mm512_setzero_si512();
+            for tile in 0..TILES_MAX {
+                let integers = _mm512_cvtps_epi32(_mm512_mul_ps(load(tile), rate));
+                sum = _mm512_add_epi32(sum, integers);
+                let [upper, lower] = &mut rounded.halves[r];
+                let at = tile * TILE;
+                let bytes = _mm512_cvtepi32_epi8(_mm512_srli_epi32::<8>(integers));
+                _mm_storeu_si128(upper.as_mut_ptr().add(at).cast(), bytes);
+                _mm_storeu_si128(lower.as_mut_ptr().add(at).cast(), _mm512_cvtepi32_epi8(integers));
+            }
+            rounded.sums[r] = _mm512_reduce_add_epi32(sum) as f32;
+        }
+    }
+    rounded
+}
+
+/// Columns `d` and on, `C` vectors of them.
+///
+/// # Safety
+/// - As for [`Vnni::add_values`], the columns are in `step.dim`, and the CPU has the features.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,popcnt,bmi1")]
+unsafe fn add_columns<const NIBBLES: bool, const R: usize, const C: usize>(
+    simd: Avx512,
+    step: &Step<'_>,
+    weights: &Weights,
+    factors: &[f32; R],
+    o: *mut f32,
+    d: usize,
+) {
+    let low_half = _mm512_set1_epi8(15);
+    let packed = if NIBBLES { 8 } else { 4 };
+    // Of what is ahead, the first half is prefetched with keys.
+    let first_ahead = TILES_MAX * (step.plane_bytes + step.plane_bytes / step.dim * d);
+    let mut sums = [[[_mm512_setzero_si512(); C]; 2]; R];
+    for tile in 0..TILES_MAX {
+        if step.seen[tile].from == step.seen[tile].to {
+            continue;
+        }
+        let ahead = step.ahead(first_ahead + tile * TILE / packed * C * LINE);
+        for line in 0..TILE / packed {
+            // SAFETY: the caller vouches for the tiles and the columns. There are as many weights as a step has tokens.
+            unsafe {
+                let at = 4 * (line * step.dim + d);
+                let mut values = [low_half; C];
+                for (c, values) in values.iter_mut().enumerate() {
+                    let at = at + c * LINE;
+                    *values = _mm512_loadu_si512(step.tiles[tile].add(step.plane_bytes + at).cast());
+                    if step.prefetch {
+                        simd.prefetch_first(ahead.wrapping_add((line * C + c) * LINE));
+                    }
+                }
+                let first = tile * TILE + line * packed;
+                for (sums, halves) in sums.iter_mut().zip(&weights.halves) {
+                    for (sums, half) in sums.iter_mut().zip(halves) {
+                        let weight = |at: usize| {
+                            _mm512_set1_epi32(half.as_ptr().add(at).cast::<i32>().read_unaligned())
+                        };
+                        for (sum, &values) in sums.iter_mut().zip(&values) {
+                            if NIBBLES {
+                                let high = _mm512_and_si512(_mm512_srli_epi16::<4>(values), low_half);
+                                let low = _mm512_and_si512(values, low_half);
+                                *sum = _mm512_dpbusd_epi32(*sum, weight(first), low);
+                                *sum = _mm512_dpbusd_epi32(*sum, weight(first + 4), high);
+                            } else {
+                                *sum = _mm512_dpbusd_epi32(*sum, weight(first), values);
+                            }
+                        }
+                    }
+                }
             }
         }
-        let mut totals = [[0.0; J]; R];
-        // SAFETY: there are as many totals as sums.
-        unsafe { simd.store_sums(totals.as_mut_ptr().cast(), wide.as_flattened()) };
-        for ((scores, totals), offset) in scores.iter_mut().zip(totals).zip(offsets) {
-            scores[at..at + J].copy_from_slice(&totals.map(|total| total - offset));
+    }
+    for (r, ([upper, lower], &factor)) in sums.into_iter().zip(factors).enumerate() {
+        let unit = _mm512_set1_ps(weights.units[r]);
+        let offset = _mm512_set1_ps(if NIBBLES { 7.5 * weights.sums[r] } else { 0.0 });
+        for (c, (upper, lower)) in upper.into_iter().zip(lower).enumerate() {
+            let sum = _mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_slli_epi32::<8>(upper), lower));
+            // SAFETY: the caller vouches for the outputs.
+            unsafe {
+                let o = o.add(r * step.dim + d + c * TILE);
+                let before = _mm512_mul_ps(_mm512_loadu_ps(o), _mm512_set1_ps(factor));
+                _mm512_storeu_ps(o, _mm512_fmadd_ps(_mm512_sub_ps(sum, offset), unit, before));
+            }
         }
     }
 }

@@ -4,7 +4,8 @@ use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 
 use super::rotation::{rotate, rotate_back};
-use super::storage::Plane;
+use super::storage::{Plane, TILE};
+use crate::simd::LANES_MAX;
 
 /// How values are stored.
 ///
@@ -27,18 +28,22 @@ pub enum Format {
 
 /// What is stored for one token in one plane.
 pub(super) struct Row<'a> {
+    /// The plane of its tile.
     pub(super) codes: &'a [u8],
+    /// Which token of the tile it is.
+    pub(super) slot: usize,
     pub(super) scale: &'a [u8],
 }
 
 /// The same, to be written.
 pub(super) struct RowMut<'a> {
     pub(super) codes: &'a mut [u8],
+    pub(super) slot: usize,
     pub(super) scale: &'a mut [u8],
 }
 
-/// So many values are written at a time.
-const STEP: usize = 16;
+/// Rows are padded to a multiple of so many values, which vectors of every width divide.
+const MULTIPLE: usize = LANES_MAX;
 
 impl Format {
     /// All of them.
@@ -65,14 +70,9 @@ impl Format {
         }
     }
 
-    /// Rows are padded to a multiple of so many values, which vectors of every width divide.
-    fn multiple(self) -> usize {
-        if self == Format::Int4 { 2 * STEP } else { STEP }
-    }
-
     /// How many values a row has, with its padding: zeros, which neither scores nor scales feel.
     pub(crate) fn padded(self, head_dim: usize) -> usize {
-        head_dim.next_multiple_of(self.multiple())
+        head_dim.next_multiple_of(MULTIPLE)
     }
 
     /// How many bytes the key or the value of one head takes, with its padding and its scale.
@@ -82,7 +82,7 @@ impl Format {
 
     /// Without the scale; `None` if it cannot be counted.
     pub(super) fn checked_row_bytes(self, head_dim: usize) -> Option<usize> {
-        Some(head_dim.checked_next_multiple_of(self.multiple())?.checked_mul(self.bits())? / 8)
+        Some(head_dim.checked_next_multiple_of(MULTIPLE)?.checked_mul(self.bits())? / 8)
     }
 
     pub(super) fn scale_bytes(self) -> usize {
@@ -98,48 +98,56 @@ impl Format {
         self.is_integer()
     }
 
+    /// How many values of a row of keys, or of a column of values, share four bytes, as products of integers take them.
+    fn packed(self) -> usize {
+        match self {
+            Format::F32 | Format::F16 | Format::Bf16 => 1,
+            Format::Int8 => 4,
+            Format::Int4 => 8,
+        }
+    }
+
+    /// Where in a plane of a tile the values of the token in `slot` are, in values: a plane of keys is `[dim][TILE]`, so that
+    /// a vector has the same value of many tokens, and one of values is `[TILE][dim]`; with [`packed`](Format::packed)
+    /// values of a token, or tokens of a value, next to each other.
+    fn positions(self, plane: Plane, dim: usize, slot: usize) -> impl Iterator<Item = usize> {
+        let packed = self.packed();
+        (0..dim).map(move |d| match plane {
+            Plane::Keys => (d / packed * TILE + slot) * packed + d % packed,
+            Plane::Values => (slot / packed * dim + d) * packed + slot % packed,
+        })
+    }
+
     /// Stores a row.
     pub(super) fn write_row(self, plane: Plane, values: &[f32], row: RowMut<'_>) {
         let mut padded = vec![0.0; self.padded(values.len())];
         padded[..values.len()].copy_from_slice(values);
-        let RowMut { codes, scale } = row;
+        let RowMut { codes, slot, scale } = row;
         if plane == Plane::Keys && self.rotates_keys() {
             rotate(&mut padded);
         }
-        let (steps, _) = padded.as_chunks::<STEP>();
+        let positions = self.positions(plane, padded.len(), slot);
         match self {
-            Format::F32 => {
-                for (codes, step) in codes.chunks_exact_mut(4 * STEP).zip(steps) {
-                    codes.copy_from_slice(step.map(f32::to_ne_bytes).as_flattened());
-                }
-            }
+            Format::F32 => write(codes, positions, padded.iter().map(|x| x.to_ne_bytes())),
             Format::F16 => {
-                for (codes, step) in codes.chunks_exact_mut(2 * STEP).zip(steps) {
-                    let mut halves = [f16::ZERO; STEP];
-                    halves.convert_from_f32_slice(step);
-                    codes.copy_from_slice(halves.map(f16::to_ne_bytes).as_flattened());
-                }
+                let mut halves = vec![f16::ZERO; padded.len()];
+                halves.convert_from_f32_slice(&padded);
+                write(codes, positions, halves.iter().map(|x| x.to_ne_bytes()));
             }
             Format::Bf16 => {
-                for (codes, step) in codes.chunks_exact_mut(2 * STEP).zip(steps) {
-                    codes.copy_from_slice(step.map(|x| bf16::from_f32(x).to_ne_bytes()).as_flattened());
-                }
+                write(codes, positions, padded.iter().map(|&x| bf16::from_f32(x).to_ne_bytes()));
             }
             Format::Int8 => {
                 let reciprocal = write_scale(scale, &padded, 127.0);
-                for (code, x) in codes.iter_mut().zip(&padded) {
-                    *code = (x * reciprocal).round_ties_even().clamp(-127.0, 127.0) as i8 as u8;
-                }
+                let code = |x: f32| (x * reciprocal).round_ties_even().clamp(-127.0, 127.0) as i8 as u8;
+                write(codes, positions, padded.iter().map(|&x| [code(x)]));
             }
             Format::Int4 => {
                 let reciprocal = write_scale(scale, &padded, 7.5);
                 let code = |x: f32| (x * reciprocal + 7.5).round_ties_even().clamp(0.0, 15.0) as u8;
-                // Of 32 values, the first sixteen are in the low halves of sixteen bytes.
-                for (codes, values) in codes.chunks_exact_mut(STEP).zip(padded.chunks_exact(2 * STEP)) {
-                    let (low, high) = values.split_at(STEP);
-                    for (byte, (&low, &high)) in codes.iter_mut().zip(low.iter().zip(high)) {
-                        *byte = code(low) | code(high) << 4;
-                    }
+                for (at, &x) in positions.zip(&padded) {
+                    let (byte, shift) = nibble(at);
+                    codes[byte] = codes[byte] & !(15 << shift) | code(x) << shift;
                 }
             }
         }
@@ -147,24 +155,22 @@ impl Format {
 
     /// Reads as many values as asked for.
     pub(super) fn read_row(self, plane: Plane, row: Row<'_>, values: &mut [f32]) {
-        let Row { codes, scale } = row;
+        let Row { codes, slot, scale } = row;
         let mut padded = vec![0.0; self.padded(values.len())];
+        let positions = self.positions(plane, padded.len(), slot);
         match self {
-            Format::F32 => read(codes, &mut padded, f32::from_ne_bytes),
-            Format::F16 => read(codes, &mut padded, |bytes| f16::from_ne_bytes(bytes).to_f32()),
-            Format::Bf16 => read(codes, &mut padded, |bytes| bf16::from_ne_bytes(bytes).to_f32()),
+            Format::F32 => read(codes, positions, &mut padded, f32::from_ne_bytes),
+            Format::F16 => read(codes, positions, &mut padded, |bytes| f16::from_ne_bytes(bytes).to_f32()),
+            Format::Bf16 => read(codes, positions, &mut padded, |bytes| bf16::from_ne_bytes(bytes).to_f32()),
             Format::Int8 => {
                 let scale = read_scale(scale);
-                read(codes, &mut padded, |[code]| f32::from(code as i8) * scale);
+                read(codes, positions, &mut padded, |[code]| f32::from(code as i8) * scale);
             }
             Format::Int4 => {
                 let scale = read_scale(scale);
-                for (codes, values) in codes.chunks_exact(STEP).zip(padded.chunks_exact_mut(2 * STEP)) {
-                    let (low, high) = values.split_at_mut(STEP);
-                    for (byte, (low, high)) in codes.iter().zip(low.iter_mut().zip(high)) {
-                        *low = (f32::from(byte & 15) - 7.5) * scale;
-                        *high = (f32::from(byte >> 4) - 7.5) * scale;
-                    }
+                for (at, value) in positions.zip(&mut padded) {
+                    let (byte, shift) = nibble(at);
+                    *value = (f32::from(codes[byte] >> shift & 15) - 7.5) * scale;
                 }
             }
         }
@@ -173,6 +179,12 @@ impl Format {
         }
         values.copy_from_slice(&padded[..values.len()]);
     }
+}
+
+/// In which byte a value of half a byte is, and by how many bits it is shifted: of eight, the first four are in the low halves
+/// of four bytes.
+fn nibble(at: usize) -> (usize, usize) {
+    (at / 8 * 4 + at % 4, at % 8 / 4 * 4)
 }
 
 /// Stores the scale that makes `codes` of the largest value. Returns what values are multiplied by to become codes.
@@ -189,9 +201,25 @@ fn read_scale(scale: &[u8]) -> f32 {
     scale.first_chunk().map_or(f32::NAN, |&bytes| f16::from_ne_bytes(bytes).to_f32())
 }
 
-fn read<const N: usize>(codes: &[u8], values: &mut [f32], widen: impl Fn([u8; N]) -> f32) {
+fn write<const N: usize>(
+    codes: &mut [u8],
+    positions: impl Iterator<Item = usize>,
+    values: impl Iterator<Item = [u8; N]>,
+) {
+    let (codes, _) = codes.as_chunks_mut::<N>();
+    for (at, value) in positions.zip(values) {
+        codes[at] = value;
+    }
+}
+
+fn read<const N: usize>(
+    codes: &[u8],
+    positions: impl Iterator<Item = usize>,
+    values: &mut [f32],
+    widen: impl Fn([u8; N]) -> f32,
+) {
     let (codes, _) = codes.as_chunks::<N>();
-    for (value, &code) in values.iter_mut().zip(codes) {
-        *value = widen(code);
+    for (at, value) in positions.zip(values) {
+        *value = widen(codes[at]);
     }
 }

@@ -14,11 +14,15 @@
 //!
 //! # Layout
 //!
-//! `[layer][block][kv_head][keys, values][token][head_dim]`, so what attention reads of one head is as long a run as a block
-//! has. A row of `head_dim` values is filled up to a multiple of 16 (of 32 for [`Format::Int4`]), so that vectors of
-//! every width divide it; the usual sizes of heads are multiples already. Storage is on huge pages where the
-//! system has them: 32 768 tokens of one head, in f32, are 8192 pages of 4 KiB otherwise, which is more than the CPU has
-//! translations for.
+//! `[layer][block][kv_head][tile]`, so what attention reads of one head is as long a run as a block has. A tile has 16 tokens:
+//! first their keys, as `[head_dim][16]`, so that a vector has one value of many keys and a score is a lane of the sum; then
+//! their values, as `[16][head_dim]`; then the scales, if there are any. Where values are integers, four bytes have four values
+//! of a key, or the same value of four tokens, as the instruction takes them that adds up products of bytes; with half a
+//! byte, eight.
+//!
+//! A row of `head_dim` values is filled up to a multiple of 16, and a block to a multiple of 16 tokens; so take blocks of 16,
+//! 32, 48 ... tokens. Storage is on huge pages where the system has them: 32 768 tokens of one head, in f32, are 8192 pages
+//! of 4 KiB otherwise, which is more than the CPU has translations for.
 //!
 //! # Integers
 //!
@@ -63,7 +67,7 @@ use std::ops::Range;
 use blocks::Blocks;
 pub use format::Format;
 pub(crate) use rotation::rotate;
-pub(crate) use storage::Geometry;
+pub(crate) use storage::{Geometry, TILE};
 use storage::{Plane, Storage};
 
 /// What a cache has room for.
@@ -92,7 +96,7 @@ pub enum Layout {
     Contiguous,
     /// Blocks from a common pool, taken as sequences grow.
     Paged {
-        /// How many tokens a block has room for; at least one.
+        /// How many tokens a block has room for; at least one. It takes the memory of the next multiple of 16.
         block_len: usize,
         /// How many blocks there are; at least one.
         blocks: usize,
@@ -238,8 +242,8 @@ impl KvCache {
         &self.config
     }
 
-    /// How many bytes keys and values have been reserved, scales and padding included, and what fills the rows
-    /// of one head in one block up to a cache line. What tables and counts take, four bytes a
+    /// How many bytes keys and values have been reserved, scales included, and what fills rows up to a multiple of 16 values and
+    /// blocks up to a multiple of 16 tokens. What tables and counts take, four bytes a
     /// block and eight a sequence and layer, is not.
     pub fn nbytes(&self) -> usize {
         self.storage.geometry().nbytes()
@@ -381,7 +385,7 @@ impl KvCache {
         Ok(())
     }
 
-    /// The keys and, [`Geometry::plane_bytes`] behind them, the values of one head in one block, the `entry`th of a sequence.
+    /// The tiles of one head in one block, the `entry`th of a sequence.
     pub(crate) fn head(&self, layer: usize, sequence: usize, head: usize, entry: usize) -> &[u8] {
         self.storage.head(layer, self.blocks.table(sequence)[entry], head)
     }

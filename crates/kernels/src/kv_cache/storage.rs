@@ -1,8 +1,10 @@
 //! The bytes of all blocks, and where in them what is.
 
 use std::fmt;
+use std::ops::Range;
 
 use super::format::{Format, Row, RowMut};
+use crate::simd::LANES_MAX;
 
 /// What a row belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,15 +13,21 @@ pub(super) enum Plane {
     Values,
 }
 
-/// Where things are: `[layer][block][kv_head][plane]`, and in a plane first all rows and then all scales.
+/// How many tokens a tile has: as many as the widest vector has lanes.
+pub(crate) const TILE: usize = LANES_MAX;
+
+/// Where things are: `[layer][block][kv_head][tile]`. A tile has the keys of its tokens, then their values, both as
+/// [`Format`] says, and then the scales of both, if there are any. The last tile of a block may have room to spare.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Geometry {
     pub(crate) block_len: usize,
-    pub(crate) row_bytes: usize,
     pub(crate) scale_bytes: usize,
-    /// Keys or values of one head in one block.
+    /// Keys or values of a tile.
     pub(crate) plane_bytes: usize,
-    /// Keys and values of all heads in one block, of one layer.
+    pub(crate) tile_bytes: usize,
+    /// Keys and values of one head in one block.
+    head_bytes: usize,
+    /// Those of all heads in one block, of one layer.
     block_bytes: usize,
     /// All blocks of one layer.
     layer_bytes: usize,
@@ -41,19 +49,21 @@ impl Geometry {
         block_len: usize,
         head_dim: usize,
     ) -> Option<Geometry> {
-        let row_bytes = format.checked_row_bytes(head_dim)?;
         let scale_bytes = format.scale_bytes();
-        let plane_bytes =
-            block_len.checked_mul(row_bytes.checked_add(scale_bytes)?)?.checked_next_multiple_of(LINE)?;
-        let block_bytes = plane_bytes.checked_mul(2)?.checked_mul(kv_heads)?;
+        let plane_bytes = format.checked_row_bytes(head_dim)?.checked_mul(TILE)?;
+        let tile_bytes = plane_bytes.checked_mul(2)?.checked_add(2 * TILE * scale_bytes)?;
+        debug_assert!(plane_bytes.is_multiple_of(LINE) && tile_bytes.is_multiple_of(LINE));
+        let head_bytes = block_len.div_ceil(TILE).checked_mul(tile_bytes)?;
+        let block_bytes = head_bytes.checked_mul(kv_heads)?;
         let layer_bytes = block_bytes.checked_mul(blocks)?;
         let nbytes = layer_bytes.checked_mul(layers)?;
         // What a slice may have, less what aligning it takes.
         (nbytes <= isize::MAX as usize - HUGE_PAGE).then_some(Geometry {
             block_len,
-            row_bytes,
             scale_bytes,
             plane_bytes,
+            tile_bytes,
+            head_bytes,
             block_bytes,
             layer_bytes,
             nbytes,
@@ -64,10 +74,10 @@ impl Geometry {
         self.nbytes
     }
 
-    fn plane(&self, layer: usize, block: u32, head: usize, plane: Plane) -> usize {
-        layer * self.layer_bytes
-            + block as usize * self.block_bytes
-            + (2 * head + plane as usize) * self.plane_bytes
+    /// The tiles of one head in one block.
+    fn head(&self, layer: usize, block: u32, head: usize) -> Range<usize> {
+        let start = layer * self.layer_bytes + block as usize * self.block_bytes + head * self.head_bytes;
+        start..start + self.head_bytes
     }
 }
 
@@ -105,19 +115,21 @@ impl Storage {
         &self.geometry
     }
 
-    /// Both planes of a head.
+    /// The tiles of one head in one block.
     pub(super) fn head(&self, layer: usize, block: u32, head: usize) -> &[u8] {
-        let at = self.start + self.geometry.plane(layer, block, head, Plane::Keys);
-        &self.memory[at..at + 2 * self.geometry.plane_bytes]
+        &self.memory[self.start..][self.geometry.head(layer, block, head)]
     }
 
     pub(super) fn row(&self, layer: usize, block: u32, head: usize, plane: Plane, slot: usize) -> Row<'_> {
-        let Geometry { block_len, row_bytes, scale_bytes, plane_bytes, .. } = self.geometry;
-        let at = self.start + self.geometry.plane(layer, block, head, plane);
-        let (rows, scales) = self.memory[at..at + plane_bytes].split_at(block_len * row_bytes);
+        let Geometry { scale_bytes, plane_bytes, tile_bytes, .. } = self.geometry;
+        let (tile, slot) = (slot / TILE, slot % TILE);
+        let tile = &self.head(layer, block, head)[tile * tile_bytes..(tile + 1) * tile_bytes];
+        let (planes, scales) = tile.split_at(2 * plane_bytes);
+        let scale = (plane as usize * TILE + slot) * scale_bytes;
         Row {
-            codes: &rows[slot * row_bytes..(slot + 1) * row_bytes],
-            scale: &scales[slot * scale_bytes..(slot + 1) * scale_bytes],
+            codes: &planes[plane as usize * plane_bytes..][..plane_bytes],
+            slot,
+            scale: &scales[scale..scale + scale_bytes],
         }
     }
 
@@ -129,12 +141,15 @@ impl Storage {
         plane: Plane,
         slot: usize,
     ) -> RowMut<'_> {
-        let Geometry { block_len, row_bytes, scale_bytes, plane_bytes, .. } = self.geometry;
-        let at = self.start + self.geometry.plane(layer, block, head, plane);
-        let (rows, scales) = self.memory[at..at + plane_bytes].split_at_mut(block_len * row_bytes);
+        let Geometry { scale_bytes, plane_bytes, tile_bytes, .. } = self.geometry;
+        let (tile, slot) = (slot / TILE, slot % TILE);
+        let head = &mut self.memory[self.start..][self.geometry.head(layer, block, head)];
+        let (planes, scales) = head[tile * tile_bytes..(tile + 1) * tile_bytes].split_at_mut(2 * plane_bytes);
+        let scale = (plane as usize * TILE + slot) * scale_bytes;
         RowMut {
-            codes: &mut rows[slot * row_bytes..(slot + 1) * row_bytes],
-            scale: &mut scales[slot * scale_bytes..(slot + 1) * scale_bytes],
+            codes: &mut planes[plane as usize * plane_bytes..][..plane_bytes],
+            slot,
+            scale: &mut scales[scale..scale + scale_bytes],
         }
     }
 

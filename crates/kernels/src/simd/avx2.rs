@@ -4,7 +4,7 @@ use std::arch::x86_64::*;
 
 use half::{bf16, f16};
 
-use super::{Compare, EXPONENT_MIN, Exponents, Load, LoadIntegers, Simd, Sort, Sums};
+use super::{Compare, EXPONENT_MIN, Exponents, Load, LoadIntegers, Simd, Sort, nibble_shift};
 
 /// Proof that this CPU has AVX2 and FMA.
 #[derive(Clone, Copy, Debug)]
@@ -307,20 +307,22 @@ impl Exponents for Avx2 {
 
 impl Sort for Avx2 {}
 
-impl Sums for Avx2 {}
-
 impl LoadIntegers for Avx2 {
     #[inline(always)]
-    unsafe fn load_i8(self, p: *const u8) -> __m256 {
-        // SAFETY: as above.
-        unsafe { _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(p.cast()))) }
-    }
-    #[inline(always)]
-    unsafe fn load_u4(self, p: *const u8, shift: u32) -> __m256 {
+    unsafe fn load_i8(self, p: *const u8, i: usize) -> __m256 {
         // SAFETY: as above.
         unsafe {
-            let bytes = _mm256_cvtepu8_epi32(_mm_loadl_epi64(p.cast()));
-            let shifted = _mm256_srlv_epi32(bytes, _mm256_set1_epi32(shift as i32));
+            let shift = _mm256_set1_epi32(24 - 8 * i as i32);
+            let bytes = _mm256_sllv_epi32(_mm256_loadu_si256(p.cast()), shift);
+            _mm256_cvtepi32_ps(_mm256_srai_epi32::<24>(bytes))
+        }
+    }
+    #[inline(always)]
+    unsafe fn load_u4(self, p: *const u8, i: usize) -> __m256 {
+        // SAFETY: as above.
+        unsafe {
+            let shift = _mm256_set1_epi32(nibble_shift(i) as i32);
+            let shifted = _mm256_srlv_epi32(_mm256_loadu_si256(p.cast()), shift);
             let numbers = _mm256_cvtepi32_ps(_mm256_and_si256(shifted, _mm256_set1_epi32(15)));
             _mm256_sub_ps(numbers, _mm256_set1_ps(7.5))
         }

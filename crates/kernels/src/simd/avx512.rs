@@ -4,7 +4,7 @@ use std::arch::x86_64::*;
 
 use half::{bf16, f16};
 
-use super::{Arith, Compare, EXPONENT_MIN, Exp2, Load, LoadIntegers, Simd, Sort, Sums};
+use super::{Arith, Compare, EXPONENT_MIN, Exp2, Load, LoadIntegers, Simd, Sort, nibble_shift};
 
 /// Proof that this CPU has AVX-512 F, BW, DQ and VL.
 #[derive(Clone, Copy, Debug)]
@@ -329,64 +329,22 @@ const TO_THIRTY_SECONDS: f32 = (3 << 17) as f32;
 
 impl LoadIntegers for Avx512 {
     #[inline(always)]
-    unsafe fn load_i8(self, p: *const u8) -> __m512 {
+    unsafe fn load_i8(self, p: *const u8, i: usize) -> __m512 {
         // SAFETY: as above.
-        unsafe { _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(p.cast()))) }
+        unsafe {
+            let bytes = _mm512_sllv_epi32(_mm512_loadu_si512(p.cast()), _mm512_set1_epi32(24 - 8 * i as i32));
+            _mm512_cvtepi32_ps(_mm512_srai_epi32::<24>(bytes))
+        }
     }
     #[inline(always)]
-    unsafe fn load_u4(self, p: *const u8, shift: u32) -> __m512 {
+    unsafe fn load_u4(self, p: *const u8, i: usize) -> __m512 {
         const NUMBERS: [f32; 16] =
             [-7.5, -6.5, -5.5, -4.5, -3.5, -2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 3.5, 4.5, 5.5, 6.5, 7.5];
         // SAFETY: as above. The table fills a vector, and of an index into it the lowest four bits count.
         unsafe {
-            let bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128(p.cast()));
-            let indices = _mm512_srlv_epi32(bytes, _mm512_set1_epi32(shift as i32));
+            let shift = _mm512_set1_epi32(nibble_shift(i) as i32);
+            let indices = _mm512_srlv_epi32(_mm512_loadu_si512(p.cast()), shift);
             _mm512_permutexvar_ps(indices, _mm512_loadu_ps(NUMBERS.as_ptr()))
-        }
-    }
-}
-
-impl Sums for Avx512 {
-    /// Sixteen at once by a tree, in which every vector takes the same way.
-    #[inline(always)]
-    unsafe fn store_sums(self, p: *mut f32, vectors: &[__m512]) {
-        if let Ok(v) = <&[__m512; 16]>::try_from(vectors) {
-            let a = self.fold_lanes([v[0], v[1], v[2], v[3]]);
-            let b = self.fold_lanes([v[4], v[5], v[6], v[7]]);
-            let c = self.fold_lanes([v[8], v[9], v[10], v[11]]);
-            let d = self.fold_lanes([v[12], v[13], v[14], v[15]]);
-            // SAFETY: as above; the caller vouches for sixteen places.
-            unsafe { _mm512_storeu_ps(p, self.fold_quarters([a, b, c, d])) };
-            return;
-        }
-        for (i, &v) in vectors.iter().enumerate() {
-            // SAFETY: the caller vouches for the place.
-            unsafe { p.add(i).write(self.reduce_add(v)) };
-        }
-    }
-}
-
-impl Avx512 {
-    /// In each quarter: the sum of its lanes, for each of four vectors.
-    #[inline(always)]
-    fn fold_lanes(self, [a, b, c, d]: [__m512; 4]) -> __m512 {
-        // SAFETY: as above.
-        unsafe {
-            let ab = _mm512_castps_pd(_mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b)));
-            let cd = _mm512_castps_pd(_mm512_add_ps(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d)));
-            let (even, odd) = (_mm512_unpacklo_pd(ab, cd), _mm512_unpackhi_pd(ab, cd));
-            _mm512_add_ps(_mm512_castpd_ps(even), _mm512_castpd_ps(odd))
-        }
-    }
-
-    /// The sum of the quarters of each vector, in the quarter that is its place.
-    #[inline(always)]
-    fn fold_quarters(self, [a, b, c, d]: [__m512; 4]) -> __m512 {
-        // SAFETY: as above.
-        unsafe {
-            let ab = _mm512_add_ps(_mm512_shuffle_f32x4::<0x44>(a, b), _mm512_shuffle_f32x4::<0xee>(a, b));
-            let cd = _mm512_add_ps(_mm512_shuffle_f32x4::<0x44>(c, d), _mm512_shuffle_f32x4::<0xee>(c, d));
-            _mm512_add_ps(_mm512_shuffle_f32x4::<0x88>(ab, cd), _mm512_shuffle_f32x4::<0xdd>(ab, cd))
         }
     }
 }

@@ -295,34 +295,24 @@ pub(crate) const LANES_MAX: usize = 16;
 /// The narrowest has so many.
 pub(crate) const LANES_MIN: usize = 4;
 
-/// Reads small integers into vectors of f32.
+/// Reads small integers, several of which share four bytes, into vectors of f32.
 pub(crate) trait LoadIntegers: Arith<f32> {
-    /// Reads `LANES` signed bytes.
+    /// Of each of `LANES` times four bytes, the signed one at `i`.
     ///
     /// # Safety
-    /// - `LANES` bytes can be read at `p`.
-    unsafe fn load_i8(self, p: *const u8) -> Self::V;
+    /// - `4 * LANES` bytes can be read at `p`, and `i` is less than 4.
+    unsafe fn load_i8(self, p: *const u8, i: usize) -> Self::V;
 
-    /// Of `LANES` bytes, the four bits from `shift` on, which is 0 or 4, as numbers from -7.5 to 7.5.
+    /// Of each of `LANES` times four bytes, half of one, as numbers from -7.5 to 7.5: `i` counts the low halves first.
     ///
     /// # Safety
-    /// - `LANES` bytes can be read at `p`.
-    unsafe fn load_u4(self, p: *const u8, shift: u32) -> Self::V;
+    /// - `4 * LANES` bytes can be read at `p`, and `i` is less than 8.
+    unsafe fn load_u4(self, p: *const u8, i: usize) -> Self::V;
 }
 
-/// Sums over the lanes of many vectors of f32.
-pub(crate) trait Sums: Arith<f32> {
-    /// Writes the sum of the lanes of each vector. In what order depends on how many vectors there are, and not on which of them it is.
-    ///
-    /// # Safety
-    /// - `vectors.len()` values can be written at `p`.
-    #[inline(always)]
-    unsafe fn store_sums(self, p: *mut f32, vectors: &[Self::V]) {
-        for (i, &v) in vectors.iter().enumerate() {
-            // SAFETY: the caller vouches for the place.
-            unsafe { p.add(i).write(self.reduce_add(v)) };
-        }
-    }
+/// By how many bits the half of a byte is shifted that [`LoadIntegers::load_u4`] is to read, in little endian.
+const fn nibble_shift(i: usize) -> usize {
+    i % 4 * 8 + i / 4 * 4
 }
 
 /// Powers of two of vectors of f32.

@@ -11,7 +11,7 @@ use std::arch::is_aarch64_feature_detected;
 
 use half::{bf16, f16};
 
-use super::{Caches, Compare, EXPONENT_MIN, Exponents, Load, LoadIntegers, Simd, Sort, Sums};
+use super::{Caches, Compare, EXPONENT_MIN, Exponents, Load, LoadIntegers, Simd, Sort, nibble_shift};
 
 /// Proof that this CPU has NEON.
 #[derive(Clone, Copy, Debug)]
@@ -288,25 +288,23 @@ impl Exponents for Neon {
 
 impl Sort for Neon {}
 
-impl Sums for Neon {}
-
 impl LoadIntegers for Neon {
     #[inline(always)]
-    unsafe fn load_i8(self, p: *const u8) -> float32x4_t {
-        // SAFETY: four bytes can be read at `p`, as the caller vouches; the read asks for no alignment.
-        let lanes = unsafe { p.cast::<[i8; 4]>().read_unaligned() }.map(f32::from);
-        // SAFETY: as above. `lanes` holds a whole vector.
-        unsafe { vld1q_f32(lanes.as_ptr()) }
+    unsafe fn load_i8(self, p: *const u8, i: usize) -> float32x4_t {
+        // SAFETY: sixteen bytes can be read at `p`, as the caller vouches; the instruction is in NEON.
+        unsafe {
+            let bytes = vshlq_s32(vreinterpretq_s32_u8(vld1q_u8(p)), vdupq_n_s32(24 - 8 * i as i32));
+            vcvtq_f32_s32(vshrq_n_s32::<24>(bytes))
+        }
     }
     #[inline(always)]
-    unsafe fn load_u4(self, p: *const u8, shift: u32) -> float32x4_t {
-        // SAFETY: four bytes can be read at `p`, as the caller vouches; the read asks for no alignment.
-        let bytes = unsafe { p.cast::<[u8; 4]>().read_unaligned() };
-        let lanes = bytes.map(
-            #[inline(always)]
-            |byte| f32::from(byte >> shift & 15) - 7.5,
-        );
-        // SAFETY: as above. `lanes` holds a whole vector.
-        unsafe { vld1q_f32(lanes.as_ptr()) }
+    unsafe fn load_u4(self, p: *const u8, i: usize) -> float32x4_t {
+        // SAFETY: as above. A negative shift goes to the right.
+        unsafe {
+            let shift = vdupq_n_s32(-(nibble_shift(i) as i32));
+            let shifted = vshlq_u32(vreinterpretq_u32_u8(vld1q_u8(p)), shift);
+            let numbers = vcvtq_f32_u32(vandq_u32(shifted, vdupq_n_u32(15)));
+            vsubq_f32(numbers, vdupq_n_f32(7.5))
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Plain Rust on arrays of 8, for any CPU. The compiler vectorises it as far as the target's baseline goes.
 
 use super::{
-    Arith, Caches, Compare, EXPONENT_MIN, Exponents, Features, Load, LoadIntegers, Simd, Sort, Sums,
+    Arith, Caches, Compare, EXPONENT_MIN, Exponents, Features, Load, LoadIntegers, Simd, Sort, nibble_shift,
 };
 use crate::element::Element;
 
@@ -147,26 +147,25 @@ impl Exponents for Portable {
 
 impl Sort for Portable {}
 
-impl Sums for Portable {}
-
 impl LoadIntegers for Portable {
     #[inline(always)]
-    unsafe fn load_i8(self, p: *const u8) -> Self::V {
-        // SAFETY: `LANES` bytes can be read at `p`, as the caller vouches; the read asks for no alignment.
-        let bytes = unsafe { p.cast::<[i8; LANES]>().read_unaligned() };
+    unsafe fn load_i8(self, p: *const u8, i: usize) -> Self::V {
+        // SAFETY: as many bytes can be read at `p`, as the caller vouches; the read asks for no alignment.
+        let bytes = unsafe { p.cast::<[[i8; 4]; LANES]>().read_unaligned() };
         let mut v = [0.0; LANES];
-        for i in 0..LANES {
-            v[i] = f32::from(bytes[i]);
+        for lane in 0..LANES {
+            v[lane] = f32::from(bytes[lane][i]);
         }
         v
     }
     #[inline(always)]
-    unsafe fn load_u4(self, p: *const u8, shift: u32) -> Self::V {
+    unsafe fn load_u4(self, p: *const u8, i: usize) -> Self::V {
         // SAFETY: as above.
-        let bytes = unsafe { p.cast::<[u8; LANES]>().read_unaligned() };
+        let bytes = unsafe { p.cast::<[[u8; 4]; LANES]>().read_unaligned() };
         let mut v = [0.0; LANES];
-        for i in 0..LANES {
-            v[i] = f32::from(bytes[i] >> shift & 15) - 7.5;
+        for lane in 0..LANES {
+            let number = u32::from_le_bytes(bytes[lane]) >> nibble_shift(i) & 15;
+            v[lane] = number as f32 - 7.5;
         }
         v
     }

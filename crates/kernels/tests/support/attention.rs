@@ -285,10 +285,13 @@ struct Exact {
 /// - Weights below `2^-125` may be anything up to that.
 /// - A weighted value passes the additions of a tile (64 at most), of the tiles of a chunk (1024 / 16 at most), and of the
 ///   chunks, and the division takes two roundings more.
+/// - Where values are integers, weights times scales may be rounded to 16 bits of the largest among some tokens in a row,
+///   64 at most: by half of `1 / 65535` of it. Times a value in steps, of which the largest value of each token is 127 or
+///   7.5, that is `1 / 131070` of the largest among these tokens of weight times value.
 /// - Numerator and denominator are off by all of this each, but the denominator's sums have fewer terms.
 fn attend_exactly(q: &[f32], tokens: &[(&[f32], &[f32])], scale: f32, format: Format) -> Exact {
     let integer = !FLOATS.contains(&format);
-    let dim = q.len().next_multiple_of(if format == Format::Int4 { 32 } else { 16 });
+    let dim = q.len().next_multiple_of(16);
     let d = dim as f64;
     let n = tokens.len() as f64;
     let wide = |x: f32| f64::from(x);
@@ -336,18 +339,35 @@ fn attend_exactly(q: &[f32], tokens: &[(&[f32], &[f32])], scale: f32, format: Fo
         })
         .collect();
     let off: f64 = weights.iter().map(|[_, off]| off).sum();
+    let rounded = if integer { sum_of_largest_around(&weights, tokens) / 131_070.0 } else { 0.0 };
     let column = |c: usize| {
         let terms = || weights.iter().zip(tokens).map(move |(&[p, off], (_, v))| (p, off, wide(v[c])));
         let value: f64 = terms().map(|(p, _, v)| p * v).sum();
         let size: f64 = terms().map(|(p, _, v)| p * v.abs()).sum();
         let budget: f64 = terms().map(|(_, off, v)| off * v.abs()).sum();
-        [value, budget + (off + additions * U) * size + 1e-44]
+        [value, budget + (off + additions * U) * size + rounded + 1e-44]
     };
     let lse = largest + sum.ln();
     Exact {
         out: (0..q.len()).map(column).collect(),
         lse: [lse, off + (16.0 + 8.0) * U + 2.0 * U * lse.abs()],
     }
+}
+
+/// For every token the largest of weight times value among those that may be rounded together with it, wherever the
+/// tokens are cut; added up.
+fn sum_of_largest_around(weights: &[[f64; 2]], tokens: &[(&[f32], &[f32])]) -> f64 {
+    const TOGETHER: usize = 64;
+    let sizes: Vec<f64> = weights
+        .iter()
+        .zip(tokens)
+        .map(|(&[p, off], (_, v))| (p + off) * f64::from(v.iter().fold(0.0, |a: f32, v| a.max(v.abs()))))
+        .collect();
+    let largest: Vec<f64> =
+        sizes.chunks(TOGETHER).map(|sizes| sizes.iter().copied().fold(0.0, f64::max)).collect();
+    let around = |i: usize| &largest[i.saturating_sub(1)..largest.len().min(i + 2)];
+    let each = sizes.chunks(TOGETHER).enumerate();
+    each.map(|(i, sizes)| sizes.len() as f64 * around(i).iter().copied().fold(0.0, f64::max)).sum()
 }
 
 /// Asserts that an answer is the model's, for every query, within its budget. Returns the largest part of a budget that was used.
