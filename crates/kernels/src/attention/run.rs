@@ -461,6 +461,9 @@ fn read_scales<F: Stored, S: AttentionSimd>(
     }
 }
 
+/// Adding this to a small integer leaves it in the lowest bits, which is faster than a conversion that saturates.
+const LOWEST_BITS_COUNT: f32 = (3 << 22) as f32;
+
 /// `[queries, padded_group, dim]`: queries as tiles take them, see [`Group`].
 struct ScaledQueries {
     q: Vec<f32>,
@@ -512,7 +515,10 @@ impl ScaledQueries {
             let sum = simd.reduce_add(sums);
             self.scales.push(scale);
             self.offsets.push(if F::NIBBLES { 7.5 * sum } else { 128.0 * sum });
-            self.codes.extend(row.iter().map(|&q| q as i8));
+            self.codes.extend(row.iter().map(
+                #[inline(always)]
+                |&q| (q + LOWEST_BITS_COUNT).to_bits() as i8,
+            ));
         }
     }
 

@@ -98,26 +98,6 @@ impl Format {
         self.is_integer()
     }
 
-    /// How many values of a row of keys, or of a column of values, share four bytes, as products of integers take them.
-    fn packed(self) -> usize {
-        match self {
-            Format::F32 | Format::F16 | Format::Bf16 => 1,
-            Format::Int8 => 4,
-            Format::Int4 => 8,
-        }
-    }
-
-    /// Where in a plane of a tile the values of the token in `slot` are, in values: a plane of keys is `[dim][TILE]`, so that
-    /// a vector has the same value of many tokens, and one of values is `[TILE][dim]`; with [`packed`](Format::packed)
-    /// values of a token, or tokens of a value, next to each other.
-    fn positions(self, plane: Plane, dim: usize, slot: usize) -> impl Iterator<Item = usize> {
-        let packed = self.packed();
-        (0..dim).map(move |d| match plane {
-            Plane::Keys => (d / packed * TILE + slot) * packed + d % packed,
-            Plane::Values => (slot / packed * dim + d) * packed + slot % packed,
-        })
-    }
-
     /// Stores a row.
     pub(super) fn write_row(self, plane: Plane, values: &[f32], row: RowMut<'_>) {
         let mut padded = vec![0.0; self.padded(values.len())];
@@ -126,28 +106,50 @@ impl Format {
         if plane == Plane::Keys && self.rotates_keys() {
             rotate(&mut padded);
         }
-        let positions = self.positions(plane, padded.len(), slot);
         match self {
-            Format::F32 => write(codes, positions, padded.iter().map(|x| x.to_ne_bytes())),
+            Format::F32 => {
+                write::<4, 1>(
+                    plane,
+                    slot,
+                    codes,
+                    &padded.iter().map(|x| x.to_ne_bytes()).collect::<Vec<_>>(),
+                );
+            }
             Format::F16 => {
                 let mut halves = vec![f16::ZERO; padded.len()];
                 halves.convert_from_f32_slice(&padded);
-                write(codes, positions, halves.iter().map(|x| x.to_ne_bytes()));
+                write::<2, 1>(
+                    plane,
+                    slot,
+                    codes,
+                    &halves.iter().map(|x| x.to_ne_bytes()).collect::<Vec<_>>(),
+                );
             }
             Format::Bf16 => {
-                write(codes, positions, padded.iter().map(|&x| bf16::from_f32(x).to_ne_bytes()));
+                let mut halves = vec![bf16::ZERO; padded.len()];
+                halves.convert_from_f32_slice(&padded);
+                write::<2, 1>(
+                    plane,
+                    slot,
+                    codes,
+                    &halves.iter().map(|x| x.to_ne_bytes()).collect::<Vec<_>>(),
+                );
             }
             Format::Int8 => {
                 let reciprocal = write_scale(scale, &padded, 127.0);
-                let code = |x: f32| (x * reciprocal).round_ties_even().clamp(-127.0, 127.0) as i8 as u8;
-                write(codes, positions, padded.iter().map(|&x| [code(x)]));
+                let code = |x: f32| nearest((x * reciprocal).clamp(-127.0, 127.0));
+                write::<1, 4>(plane, slot, codes, &padded.iter().map(|&x| [code(x)]).collect::<Vec<_>>());
             }
             Format::Int4 => {
                 let reciprocal = write_scale(scale, &padded, 7.5);
-                let code = |x: f32| (x * reciprocal + 7.5).round_ties_even().clamp(0.0, 15.0) as u8;
-                for (at, &x) in positions.zip(&padded) {
-                    let (byte, shift) = nibble(at);
-                    codes[byte] = codes[byte] & !(15 << shift) | code(x) << shift;
+                let numbers: Vec<u8> =
+                    padded.iter().map(|x| nearest((x * reciprocal + 7.5).clamp(0.0, 15.0))).collect();
+                let strides = Strides::of::<8>(plane, padded.len(), slot);
+                for (group, numbers) in numbers.as_chunks::<8>().0.iter().enumerate() {
+                    for (i, number) in numbers.iter().enumerate() {
+                        let (byte, shift) = nibble(strides.at(group, i));
+                        codes[byte] = codes[byte] & !(15 << shift) | (number & 15) << shift;
+                    }
                 }
             }
         }
@@ -157,20 +159,26 @@ impl Format {
     pub(super) fn read_row(self, plane: Plane, row: Row<'_>, values: &mut [f32]) {
         let Row { codes, slot, scale } = row;
         let mut padded = vec![0.0; self.padded(values.len())];
-        let positions = self.positions(plane, padded.len(), slot);
         match self {
-            Format::F32 => read(codes, positions, &mut padded, f32::from_ne_bytes),
-            Format::F16 => read(codes, positions, &mut padded, |bytes| f16::from_ne_bytes(bytes).to_f32()),
-            Format::Bf16 => read(codes, positions, &mut padded, |bytes| bf16::from_ne_bytes(bytes).to_f32()),
+            Format::F32 => read::<4, 1>(plane, slot, codes, &mut padded, f32::from_ne_bytes),
+            Format::F16 => {
+                read::<2, 1>(plane, slot, codes, &mut padded, |bytes| f16::from_ne_bytes(bytes).to_f32());
+            }
+            Format::Bf16 => {
+                read::<2, 1>(plane, slot, codes, &mut padded, |bytes| bf16::from_ne_bytes(bytes).to_f32());
+            }
             Format::Int8 => {
                 let scale = read_scale(scale);
-                read(codes, positions, &mut padded, |[code]| f32::from(code as i8) * scale);
+                read::<1, 4>(plane, slot, codes, &mut padded, |[code]| f32::from(code as i8) * scale);
             }
             Format::Int4 => {
                 let scale = read_scale(scale);
-                for (at, value) in positions.zip(&mut padded) {
-                    let (byte, shift) = nibble(at);
-                    *value = (f32::from(codes[byte] >> shift & 15) - 7.5) * scale;
+                let strides = Strides::of::<8>(plane, padded.len(), slot);
+                for (group, values) in padded.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+                    for (i, value) in values.iter_mut().enumerate() {
+                        let (byte, shift) = nibble(strides.at(group, i));
+                        *value = (f32::from(codes[byte] >> shift & 15) - 7.5) * scale;
+                    }
                 }
             }
         }
@@ -178,6 +186,34 @@ impl Format {
             rotate_back(&mut padded);
         }
         values.copy_from_slice(&padded[..values.len()]);
+    }
+}
+
+/// Where in a plane of a tile the values of one token are, in values: a plane of keys is `[dim][TILE]`, so that a vector has
+/// the same value of many tokens, and one of values is `[TILE][dim]`; with some values of a token, or tokens of a value,
+/// next to each other, as many as are packed.
+struct Strides {
+    start: usize,
+    /// From as many values as are packed to the next.
+    group: usize,
+    /// From one of these to the next.
+    value: usize,
+}
+
+impl Strides {
+    fn of<const PACKED: usize>(plane: Plane, dim: usize, slot: usize) -> Strides {
+        match plane {
+            Plane::Keys => Strides { start: slot * PACKED, group: TILE * PACKED, value: 1 },
+            Plane::Values => {
+                let start = slot / PACKED * PACKED * dim + slot % PACKED;
+                Strides { start, group: PACKED * PACKED, value: PACKED }
+            }
+        }
+    }
+
+    /// Value `i` of a group.
+    fn at(&self, group: usize, i: usize) -> usize {
+        self.start + group * self.group + i * self.value
     }
 }
 
@@ -201,25 +237,40 @@ fn read_scale(scale: &[u8]) -> f32 {
     scale.first_chunk().map_or(f32::NAN, |&bytes| f16::from_ne_bytes(bytes).to_f32())
 }
 
-fn write<const N: usize>(
+/// The nearest integer, the even one of two, of a number from -127 to 255; only in its lowest bits. Anything for NaN.
+fn nearest(x: f32) -> u8 {
+    // Leaves no bits behind the point, and is in any instruction set.
+    (x + (3 << 22) as f32).to_bits() as u8
+}
+
+/// Writes values of `N` bytes.
+fn write<const N: usize, const PACKED: usize>(
+    plane: Plane,
+    slot: usize,
     codes: &mut [u8],
-    positions: impl Iterator<Item = usize>,
-    values: impl Iterator<Item = [u8; N]>,
+    values: &[[u8; N]],
 ) {
+    let strides = Strides::of::<PACKED>(plane, values.len(), slot);
     let (codes, _) = codes.as_chunks_mut::<N>();
-    for (at, value) in positions.zip(values) {
-        codes[at] = value;
+    for (group, values) in values.as_chunks::<PACKED>().0.iter().enumerate() {
+        for (i, &value) in values.iter().enumerate() {
+            codes[strides.at(group, i)] = value;
+        }
     }
 }
 
-fn read<const N: usize>(
+fn read<const N: usize, const PACKED: usize>(
+    plane: Plane,
+    slot: usize,
     codes: &[u8],
-    positions: impl Iterator<Item = usize>,
     values: &mut [f32],
     widen: impl Fn([u8; N]) -> f32,
 ) {
+    let strides = Strides::of::<PACKED>(plane, values.len(), slot);
     let (codes, _) = codes.as_chunks::<N>();
-    for (at, value) in positions.zip(values) {
-        *value = widen(codes[at]);
+    for (group, values) in values.as_chunks_mut::<PACKED>().0.iter_mut().enumerate() {
+        for (i, value) in values.iter_mut().enumerate() {
+            *value = widen(codes[strides.at(group, i)]);
+        }
     }
 }
