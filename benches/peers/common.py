@@ -3,9 +3,9 @@
 How they measure
 
 - Contestants take turns in one process, each round in a new random order, so that a change of the machine's bandwidth
-  or a neighbour hits all alike. Before each turn there is a pause, in which the threads of OpenMP and the like stop
-  spinning. A turn is two calls, of which the second is timed: after the pause a call would wait for cores and threads to
-  wake up, 0.1 ms and more in a virtual machine, which is nobody's kernel.
+  or a neighbour hits all alike. With more than one thread there is a pause before each turn, in which the threads of
+  OpenMP and the like stop spinning, and then a call that is not timed: cores and threads take 0.1 ms and more to wake up in
+  a virtual machine, which is nobody's kernel.
 - What is read comes from rings: arenas of 1 GiB on huge pages, cut into slots. Every turn takes the next slot, so
   what it reads is in no cache: between two uses of a slot, gigabytes have gone by.
 - There is a process for each number of threads, pinned to so many cores before any library is loaded.
@@ -18,6 +18,7 @@ import ctypes
 import datetime
 import importlib
 import json
+import math
 import mmap
 import os
 import platform
@@ -126,16 +127,23 @@ def child(options, measure):
     json.dump({"cells": cells, "versions": versions}, sys.stdout)
 
 
+def huge(count, dtype):
+    """Room for so many numbers, on huge pages, and as soon as they are written in memory."""
+    import numpy as np
+    size = count * np.dtype(dtype).itemsize
+    room = mmap.mmap(-1, size + HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    whole = np.frombuffer(room, np.uint8)
+    start = -whole.ctypes.data % HUGE_PAGE
+    room.madvise(mmap.MADV_HUGEPAGE)
+    return whole[start:start + size].view(dtype)
+
+
 class Arena:
     """One GiB on huge pages, cut into slots of a shape."""
 
     def __init__(self, seed):
         import numpy as np
-        self.map = mmap.mmap(-1, ARENA_BYTES + HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        whole = np.frombuffer(self.map, np.uint8)
-        start = -whole.ctypes.data % HUGE_PAGE
-        self.map.madvise(mmap.MADV_HUGEPAGE)
-        self.floats = whole[start:start + ARENA_BYTES].view(np.float32)
+        self.floats = huge(ARENA_BYTES // 4, np.float32)
         block = np.random.default_rng(seed).standard_normal(1 << 24, dtype=np.float32)
         for i in range(0, len(self.floats), len(block)):
             self.floats[i:i + len(block)] = block
@@ -160,17 +168,21 @@ def pointer(array):
     return ctypes.c_void_p(array.ctypes.data)
 
 
-def race(calls, slots, rounds):
-    """The seconds of each contestant in each round; `calls` maps names to functions of a slot's number."""
-    order = random.Random(1)
+def race(calls, slots, rounds, patience=math.inf):
+    """The seconds of each contestant in each round; `calls` maps names to functions of a slot's number. Who has taken
+    `patience` seconds sits out the rounds that are left, but not the first."""
+    order, pause = random.Random(1), PAUSE_S if len(os.sched_getaffinity(0)) > 1 else 0
     seconds = {name: [] for name in calls}
     slot = 0
-    for round_ in range(rounds + 1):  # the first warms up
+    for round_ in range(rounds + 1):  # the one before the first warms up
         for name in order.sample(list(calls), len(calls)):
+            if sum(seconds[name]) > patience:
+                continue
             call = calls[name]
-            time.sleep(PAUSE_S)
-            call(slot)
-            slot = (slot + 1) % slots
+            if pause:
+                time.sleep(pause)
+                call(slot)
+                slot = (slot + 1) % slots
             start = time.perf_counter()
             result = call(slot)
             elapsed = time.perf_counter() - start
@@ -201,12 +213,12 @@ def cells(record):
         yield same[0], [cell["seconds"] for cell in same]
 
 
-def lead(processes, name):
-    """How many times as long `name` takes as ours: minimum by minimum, and the median over rounds, each of the process
-    where it is smallest."""
-    pairs = [(seconds[name], seconds["ours"]) for seconds in processes]
-    return (min(min(peer) / min(ours) for peer, ours in pairs),
-            min(statistics.median(a / b for a, b in zip(peer, ours)) for peer, ours in pairs))
+def lead(processes, name, by="ours"):
+    """How many times as long `name` takes as ours, or as another: minimum by minimum, and the median over rounds, each of
+    the process where it is smallest."""
+    pairs = [(seconds[name], seconds[by]) for seconds in processes]
+    return (min(min(of) / min(by) for of, by in pairs),
+            min(statistics.median(a / b for a, b in zip(of, by)) for of, by in pairs))
 
 
 def table(alignment, titles):
