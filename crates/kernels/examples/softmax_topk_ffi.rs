@@ -5,13 +5,12 @@
 
 #[path = "support/ffi.rs"]
 mod ffi;
-#[path = "../benches/support/exp_probe.rs"]
-mod probe;
+#[path = "support/read_probe.rs"]
+mod read_probe;
 
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 
 use ffi::run;
-use probe::Way;
 use tribunal_kernels::softmax_topk::{Options, Outputs, Shape, softmax_topk};
 
 /// # Safety
@@ -39,18 +38,4 @@ pub unsafe extern "C" fn tribunal_softmax_topk(
         )
     };
     run(|| softmax_topk(Shape { rows, vocab }, k, logits, outputs, &Options::default()).is_ok())
-}
-
-/// Reads `len` floats and sums them up, or their exponentials if `exp` is not 0, into `sum`.
-///
-/// # Safety
-/// - `x` points to `len` floats, `sum` to one, and nobody else uses that meanwhile.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tribunal_read_probe(exp: usize, len: usize, x: *const f32, sum: *mut f32) -> i32 {
-    // SAFETY: lengths, exclusiveness and lifetime (of this call) are what the caller vouches for.
-    let (x, sum) = unsafe { (from_raw_parts(x, len), &mut *sum) };
-    run(|| {
-        *sum = probe::run(if exp == 0 { Way::READ } else { Way::EXP }, x);
-        true
-    })
 }
