@@ -3,16 +3,19 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use super::prefixes::{Name, Prefixes};
+
 /// A pool of blocks, and the table of each sequence.
 #[derive(Debug)]
 pub(super) struct Blocks {
     block_len: usize,
-    /// Those that nobody holds; the next one to be taken is last.
+    /// Those that nobody holds or remembers; the next one to be taken is last.
     free: Vec<u32>,
     /// How many tables name each block.
     holders: Vec<u32>,
     /// The blocks of each sequence, in the order of its tokens: as many as its longest layer needs.
     tables: Vec<Vec<u32>>,
+    prefixes: Prefixes,
 }
 
 impl Blocks {
@@ -22,11 +25,12 @@ impl Blocks {
             free: (0..blocks).rev().collect(),
             holders: vec![0; blocks as usize],
             tables: vec![Vec::new(); sequences],
+            prefixes: Prefixes::default(),
         }
     }
 
     pub(super) fn free(&self) -> usize {
-        self.free.len()
+        self.free.len() + self.prefixes.idle()
     }
 
     pub(super) fn table(&self, sequence: usize) -> &[u32] {
@@ -89,16 +93,18 @@ impl Blocks {
     }
 
     fn take(&mut self) -> u32 {
-        let block = self.free.pop().expect("the caller has counted the free blocks");
+        let block = self.free.pop().or_else(|| self.prefixes.evict());
+        let block = block.expect("the caller has counted the free blocks");
         self.holders[block as usize] = 1;
         block
     }
 
     pub(super) fn release(&mut self, sequence: usize) {
-        for block in std::mem::take(&mut self.tables[sequence]) {
+        // From the end on, as a block is of no use when those before it are forgotten.
+        for block in std::mem::take(&mut self.tables[sequence]).into_iter().rev() {
             let holders = &mut self.holders[block as usize];
             *holders -= 1;
-            if *holders == 0 {
+            if *holders == 0 && !self.prefixes.rest(block) {
                 self.free.push(block);
             }
         }
@@ -112,5 +118,27 @@ impl Blocks {
             self.holders[block as usize] += 1;
         }
         self.tables[to] = table;
+    }
+    /// Remembers the full blocks of a sequence, which holds the tokens `ids`. Of blocks that hold the same, the first stays.
+    pub(super) fn remember(&mut self, sequence: usize, ids: &[u32]) {
+        let mut before = Name::NOTHING;
+        for (&block, ids) in self.tables[sequence].iter().zip(ids.chunks_exact(self.block_len)) {
+            let known = self.prefixes.find(before, ids);
+            before = known.map_or_else(|| self.prefixes.insert(block, before, ids), |(_, name)| name);
+        }
+    }
+
+    /// Gives a sequence, which holds nothing, the blocks that hold the first of `ids`. Returns how many tokens these are.
+    pub(super) fn recall(&mut self, sequence: usize, ids: &[u32]) -> usize {
+        debug_assert!(self.tables[sequence].is_empty());
+        let mut before = Name::NOTHING;
+        for ids in ids.chunks_exact(self.block_len) {
+            let Some((block, name)) = self.prefixes.find(before, ids) else { break };
+            self.prefixes.wake(block);
+            self.holders[block as usize] += 1;
+            self.tables[sequence].push(block);
+            before = name;
+        }
+        self.tables[sequence].len() * self.block_len
     }
 }
