@@ -91,6 +91,21 @@
 //! A token takes `2 * layers * kv_heads * row` bytes, with `row` from [`Format::row_bytes`]; appending it writes so many. Memory
 //! is reserved at once but, where the system gives out pages when they are first written, used only as blocks are.
 //!
+//! What it saves: 100 tokens after a prompt of 1024, by a decoder of a tenth of SmolLM2-135M's depth and vocabulary (3 layers
+//! of 576 channels, 9 heads over 3 of 64, an MLP of 1536, 4912 logits; f32). Counted are multiplications and additions of
+//! projections, attention, MLP and the last token's logits; time is measured on an AMD EPYC (Zen 5), two threads,
+//! with the cache for all tokens and without it, where each step computes all tokens so far, for every eleventh:
+//!
+//! | | with | without | without / with |
+//! |---|--:|--:|--:|
+//! | FLOPs of the 100th token | 3.465e7 | 2.821e10 | 814 |
+//! | FLOPs of the prompt and all tokens | 2.877e10 | 2.679e12 | 93 |
+//! | seconds of the 100th token | 0.00288 | 1.58 | 546 |
+//! | seconds of the prompt and all tokens | 1.67 | 146 | 87 |
+//!
+//! A single token reads all weights for two FLOPs each, so its time shrinks less than its FLOPs. (`cargo run --release -p
+//! tribunal-kernels --example cached_decoding_figure` prints this and draws `docs/figures/cached_decoding.svg`.)
+//!
 //! # Source
 //!
 //! Kwon et al. 2023, "Efficient Memory Management for Large Language Model Serving with PagedAttention",
