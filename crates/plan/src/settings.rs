@@ -22,7 +22,8 @@ pub struct Settings {
     pub weight_format: WeightFormat,
     /// What keys and values are kept in.
     pub kv_format: KvFormat,
-    /// Elements that share a scale in the cache's integer formats.
+    /// Elements that share a scale in the cache's integer formats. The cache of `tribunal-kernels` has a scale for each head:
+    /// groups as large as a head.
     pub kv_group_elements: u64,
     /// Tokens of a page.
     pub page_tokens: u64,

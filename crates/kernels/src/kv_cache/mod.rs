@@ -298,8 +298,8 @@ impl KvCache {
     }
 
     /// How many bytes keys and values have been reserved, scales included, and what fills rows up to a multiple of 16 values and
-    /// blocks up to a multiple of 16 tokens. What tables and counts take, four bytes a
-    /// block and eight a sequence and layer, is not.
+    /// blocks up to a multiple of 16 tokens. Not what tables and counts take, eight bytes a block, eight a sequence and layer and
+    /// four a block that a sequence holds, nor up to 2 MiB to begin at a huge page.
     pub fn nbytes(&self) -> usize {
         self.storage.geometry().nbytes()
     }
