@@ -17,6 +17,9 @@ const RULED: TableStyle = TableStyle::new().header_separator(LineStyle::new('─
 /// What stands where a number would be that is not known or has no meaning.
 const NONE: &str = "–";
 
+/// How many columns a terminal is expected to have; only a path or an address goes beyond.
+const WIDTH: usize = 100;
+
 /// A model on a device, in full. `color` allows ANSI styles; nothing is said by them alone.
 pub fn report(report: &Report, color: bool) -> String {
     let page = Page { color };
@@ -45,29 +48,30 @@ pub fn comparison(comparison: &Comparison, color: bool) -> String {
             "GB",
             "used",
             "fits",
-            "longest context",
-            "largest batch",
-            "decode tokens/s",
-            "at that batch",
-            "bound by",
-            "prefill takes",
-            "bound by",
+            "longest\ncontext",
+            "largest\nbatch",
+            "decode\ntokens/s",
+            "at that\nbatch",
+            "bound\nby",
+            "prefill\ntakes",
+            "bound\nby",
         ],
         &[0],
         rows,
     );
-    let sections = [
-        format!("{}\n{}", page.strong(&title), model_line(model)),
-        page.cache(cache, settings),
-        page.section(
-            "Devices",
-            &format!(
-                "{table}used: weights, caches, activations and reserve, in GB; longest context: at batch {}; largest batch: at {} tokens;\n\
-                 tokens/s: at most, by bandwidth and arithmetic alone. `--device NAME` tells one in full.\n",
-                whole(settings.batch_sequences),
-                whole(settings.context_tokens),
-            ),
+    let explained = wrapped(
+        &format!(
+            "used: weights, caches, activations and reserve, in GB; longest context: at batch {}; largest batch: at {} tokens; \
+             tokens/s: at most, by bandwidth and arithmetic alone. `--device NAME` tells one in full.",
+            whole(settings.batch_sequences),
+            whole(settings.context_tokens),
         ),
+        "",
+    );
+    let sections = [
+        format!("{}\n{}", page.strong(&title), model_lines(model)),
+        page.cache(cache, settings),
+        page.section("Devices", &(table + &explained)),
         page.notes(&model.notes, settings),
     ];
     sections.join("\n")
@@ -87,12 +91,11 @@ pub fn list(color: bool) -> String {
             model.layers.len().to_string(),
             binary(bytes),
             model.trained_context.map_or(NONE.to_owned(), tokens),
-            model.source.clone(),
         ]
     });
     let models = table(
-        &["model", "parameters", "active", "layers", "bf16 cache a token", "context", "source"],
-        &[0, 6],
+        &["model", "parameters", "active", "layers", "bf16 cache\na token", "context"],
+        &[0],
         models.collect(),
     );
     let devices = Device::known().iter().map(|device| {
@@ -103,15 +106,16 @@ pub fn list(color: bool) -> String {
             whole(device.bandwidth_gbs as u64),
             device.tflops.map_or(NONE.to_owned(), rough),
             device.ridge().map_or(NONE.to_owned(), rough),
-            device.source.clone(),
         ]
     });
     let devices = table(
-        &["device", "", "GB", "GB/s", "bf16 TFLOP/s", "FLOP/byte at the ridge", "source"],
-        &[0, 1, 6],
+        &["device", "", "GB", "GB/s", "bf16\nTFLOP/s", "FLOP/byte\nat the ridge"],
+        &[0, 1],
         devices.collect(),
     );
-    let models = format!("{models}`--model path/to/config.json` takes any other.\n");
+    let models = format!(
+        "{models}`--model path/to/config.json` takes any other. A plan says where its numbers are from.\n"
+    );
     let devices = format!(
         "{devices}`this` is this machine; --memory-gb, --bandwidth-gbs and --tflops describe any other.\n"
     );
@@ -139,9 +143,9 @@ impl Page {
             .tflops
             .map_or("arithmetic not known".to_owned(), |tflops| format!("{} TFLOP/s in bf16", rough(tflops)));
         format!(
-            "{}\n{}{}: {} GB, {} GB/s, {arithmetic} ({})\n",
+            "{}\n{}{}: {} GB, {} GB/s, {arithmetic}\n  {}\n",
             self.strong(&title),
-            model_line(model),
+            model_lines(model),
             device.title,
             rough(device.memory_gb),
             rough(device.bandwidth_gbs),
@@ -178,10 +182,11 @@ impl Page {
                 gb(format.bytes_per_sequence as f64),
             ]
         });
-        let sequence = format!("GB at {} tokens", whole(settings.context_tokens));
+        let sequence = format!("GB at\n{} tokens", whole(settings.context_tokens));
         let header =
-            ["format", "bytes of n elements", "bytes a token, a layer", "all layers", sequence.as_str()];
-        self.section(&title, &format!("{}\n{}", layers.join(", "), table(&header, &[0, 1], rows.collect())))
+            ["format", "bytes of\nn elements", "bytes a token,\na layer", "all\nlayers", sequence.as_str()];
+        let body = wrapped(&layers.join(", "), "") + &table(&header, &[0, 1], rows.collect());
+        self.section(&title, &body)
     }
 
     fn memory(&self, report: &Report) -> String {
@@ -276,11 +281,12 @@ impl Page {
         let mut body = table(&header, &[0], rows);
         if model.experts > 0 {
             let picked = |tokens| crate::expected_experts(model.experts, model.experts_per_token, tokens);
-            body += &format!(
-                "experts read in a layer: {} of {} in a decode step, expected as if every token picked at random\n",
+            let read = format!(
+                "experts read in a layer: {} of {} in a decode step, expected as if every token picked at random",
                 rough(picked(report.decode.tokens)),
                 model.experts
             );
+            body += &wrapped(&read, "");
         }
         let title = format!(
             "Speed at most: {} tokens, batch {}",
@@ -306,12 +312,12 @@ impl Page {
         let header = [
             "weights",
             "cache",
-            "weights GB",
-            "bytes a token",
-            "longest context",
-            "largest batch",
-            "decode tokens/s",
-            "at that batch",
+            "weights\nGB",
+            "bytes\na token",
+            "longest\ncontext",
+            "largest\nbatch",
+            "decode\ntokens/s",
+            "at that\nbatch",
         ];
         let title = format!(
             "Formats: longest context at batch {}, largest batch at {} tokens",
@@ -322,15 +328,24 @@ impl Page {
     }
 
     fn notes(&self, notes: &[String], settings: &Settings) -> String {
-        let mut body: String = notes.iter().map(|note| format!("- {note}\n")).collect();
-        body += &format!(
-            "- GB is 1e9 bytes. Speeds are ceilings: memory and arithmetic at their peaks, perfectly overlapped, nothing else counted.\n\
-             - Activations: {} tokens of prompts in a step at most, one layer's buffers at a time, no matrix of scores.\n\
-             - int8 and int4 weights: matrices in the layers, an f16 scale per 128; the rest stays in bf16. mxfp4: experts where there are any.\n\
-             - int8 and int4 caches: an f16 scale per {} elements of a head. Arithmetic is in bf16 with any format.\n",
-            whole(settings.prefill_chunk_tokens),
-            settings.kv_group_elements,
-        );
+        let counted = [
+            "GB is 1e9 bytes. Speeds are ceilings: memory and arithmetic at their peaks, perfectly overlapped, nothing else \
+             counted."
+                .to_owned(),
+            format!(
+                "Activations: {} tokens of prompts in a step at most, one layer's buffers at a time, no matrix of scores.",
+                whole(settings.prefill_chunk_tokens)
+            ),
+            "int8 and int4 weights: matrices in the layers, an f16 scale per 128; the rest stays in bf16. mxfp4: experts where \
+             there are any."
+                .to_owned(),
+            format!(
+                "int8 and int4 caches: an f16 scale per {} elements of a head. Arithmetic is in bf16 with any format.",
+                settings.kv_group_elements
+            ),
+        ];
+        let body: String =
+            notes.iter().chain(&counted).map(|note| wrapped(&format!("- {note}"), "  ")).collect();
         self.section("Counted", &body)
     }
 }
@@ -345,7 +360,8 @@ fn question(settings: &Settings) -> String {
     )
 }
 
-fn model_line(model: &ModelSummary) -> String {
+/// What it is, and where its numbers are from.
+fn model_lines(model: &ModelSummary) -> String {
     let active = if model.experts > 0 {
         format!(
             ", {} active ({} of {} experts a token)",
@@ -359,13 +375,8 @@ fn model_line(model: &ModelSummary) -> String {
     let trained = model
         .trained_context_tokens
         .map_or(String::new(), |context| format!(", made for {} tokens", whole(context)));
-    format!(
-        "{}: {} parameters{active}, {} layers{trained} ({})\n",
-        model.name,
-        billions(model.parameters),
-        model.layers,
-        model.source
-    )
+    let parameters = billions(model.parameters);
+    format!("{parameters} parameters{active}, {} layers{trained}\n  {}\n", model.layers, model.source)
 }
 
 fn billions(parameters: u64) -> String {
@@ -425,7 +436,28 @@ fn device_row(choice: &DeviceChoice) -> Vec<String> {
     ]
 }
 
-/// A table with a rule under its header; columns are aligned to the right but for those named.
+/// A text in lines of at most [`WIDTH`] columns, those after the first behind an indent; longer words are left whole.
+fn wrapped(text: &str, indent: &str) -> String {
+    let mut lines = String::new();
+    let mut column = 0;
+    for word in text.split(' ') {
+        let len = word.chars().count();
+        if column == 0 {
+            column = len;
+        } else if column + 1 + len <= WIDTH {
+            lines.push(' ');
+            column += 1 + len;
+        } else {
+            lines += "\n";
+            lines += indent;
+            column = indent.len() + len;
+        }
+        lines += word;
+    }
+    lines + "\n"
+}
+
+/// A table with a rule under its header, whose lines end together; columns are aligned to the right but for those named.
 fn table(header: &[&str], left: &[usize], rows: Vec<Vec<String>>) -> String {
     let align = |index: usize, text: &str| {
         let side = if left.contains(&index) { CellAlignment::Left } else { CellAlignment::Right };
@@ -435,12 +467,15 @@ fn table(header: &[&str], left: &[usize], rows: Vec<Vec<String>>) -> String {
         texts.iter().enumerate().map(|(index, text)| align(index, text)).collect()
     };
     let mut table = Table::new();
-    table.load_style(RULED).set_header(cells(header));
+    let lines = header.iter().map(|text| text.lines().count()).max().unwrap_or(0);
+    let lowered = |text: &&str| "\n".repeat(lines.saturating_sub(text.lines().count().max(1))) + text;
+    let header: Vec<String> = header.iter().map(lowered).collect();
+    table.load_style(RULED).set_header(cells(&header.iter().map(String::as_str).collect::<Vec<_>>()));
     for row in &rows {
         table.add_row(cells(&row.iter().map(String::as_str).collect::<Vec<_>>()));
     }
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 2));
+    for (index, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, u16::from(index + 1 < header.len())));
     }
     table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
 }
@@ -483,6 +518,27 @@ mod tests {
         let model = Model::find("qwen3-32b").expect("known");
         let of = Comparison::of(model, Device::known(), Settings::default()).expect("in range");
         insta::assert_snapshot!(comparison(&of, false));
+    }
+
+    /// With contexts and batches of the usual sizes, on the known devices.
+    #[test]
+    fn nothing_is_wider_than_100_columns() {
+        let narrow = |text: &str| {
+            for line in text.lines() {
+                assert!(line.chars().count() <= WIDTH, "{line}");
+            }
+        };
+        narrow(&list(false));
+        for model in Model::known() {
+            for (context_tokens, batch_sequences) in [(1, 1), (8192, 1), (1 << 20, 256)] {
+                let settings = Settings { context_tokens, batch_sequences, ..Settings::default() };
+                let known = Device::known();
+                narrow(&comparison(&Comparison::of(model, known, settings).expect("in range"), false));
+                for device in known {
+                    narrow(&report(&Plan::new(model, device, settings).expect("in range").report(), false));
+                }
+            }
+        }
     }
 
     #[test]
