@@ -349,8 +349,9 @@ impl Subject for Dock {
 }
 
 impl Weighed for Dock {
-    fn private_bytes(&mut self) -> Result<u64, Trouble> {
-        Ok(self.session.memory()?.anonymous_bytes)
+    fn own_bytes(&mut self) -> Result<u64, Trouble> {
+        let memory = self.session.memory()?;
+        Ok(memory.anonymous_bytes + memory.shared_bytes)
     }
 
     fn peak_bytes(&mut self) -> Result<u64, Trouble> {

@@ -7,8 +7,9 @@ use tribunal_runner::Trouble;
 
 use crate::conduct;
 use crate::examine::{Examined, Watch, examine, finding_about};
-use crate::measure::{self, Extent, Rate, Weighed, bandwidth};
-use crate::workload::{Scratch, Sweep, Workload, Workloads};
+use crate::lead::budgets;
+use crate::measure::{self, Extent, Kept, Rate, Weighed, bandwidth};
+use crate::workload::{GROWTH, KeepsState, Scratch, Sweep, Workload, Workloads};
 use crate::{Challenge, Dimension, Finding, Measurement, Outcome, Plan, Severity, Subject};
 
 /// A play longer than this is not repeated for an interval.
@@ -22,6 +23,9 @@ const STORES_ROWS: f64 = 0.5;
 
 /// Kept bytes over the least possible beyond which a cache is called bloated: half a tensor more than one.
 const BLOATED: f64 = 1.5;
+
+/// Kept bytes over what a cache says of itself beyond which it says too little. The contracts say so where they ask.
+const UNDERSTATED: f64 = 1.25;
 
 /// Share of the floor beyond which a time is not believed without a second look.
 const TOO_FAST: f64 = 1.5;
@@ -75,6 +79,9 @@ pub fn hear_measurements(
     let workloads = challenge.workloads(plan);
     let mut rng = plan.seed.rng("measurements");
     watch.phase("measurements", None);
+    if let Err(trouble) = rounding(&workloads, subject, &mut rng, watch, &mut measured) {
+        measured.trouble("precision", Dimension::Completeness, &trouble);
+    }
     if let Err(trouble) = memory(&workloads, scales, &mut rng, watch, &mut measured) {
         measured.trouble("memory", Dimension::Memory, &trouble);
     }
@@ -103,16 +110,51 @@ impl Measured {
         self.findings.push(finding);
     }
 
+    /// What a state keeps, against the least it could, and against what it says of itself.
+    fn kept(&mut self, state: &dyn KeepsState, Kept { bytes, claimed }: Kept) {
+        let (name, floor) = (state.name(), state.floor_bytes() as f64);
+        let about = format!("memory/cache/{}", name.replace(' ', "/"));
+        let (what, each) = match state.pieces() {
+            Some((piece, count)) => (format!("bytes_per_{piece}"), count as f64),
+            None => ("cache_bytes".to_owned(), 1.0),
+        };
+        self.measurements.push(plain(&what, &name, bytes / each, "B", floor / each));
+        let ratio = bytes / floor;
+        let failed = (ratio > BLOATED).then(|| {
+            let message = format!(
+                "a state of {name} keeps {:.2} MB alive, {ratio:.1} times the {:.2} MB it needs",
+                bytes / 1e6,
+                floor / 1e6
+            );
+            (Severity::Minor, message, Some("cache_bloat"))
+        });
+        self.push_finding(&about, "cache_is_minimal", Dimension::Memory, failed);
+        let Some(claimed) = claimed else { return };
+        let what = format!("claimed_{what}");
+        self.measurements.push(plain(&what, &name, claimed / each, "B", floor / each));
+        // So that a NaN fails.
+        let covers = bytes <= UNDERSTATED * claimed;
+        let failed = (!covers).then(|| {
+            let message = format!(
+                "a state of {name} says that it takes {:.2} MB, and keeps {:.2} MB alive",
+                claimed / 1e6,
+                bytes / 1e6
+            );
+            (Severity::Minor, message, Some("nbytes_understated"))
+        });
+        self.push_finding(&about, "says_what_it_keeps", Dimension::Memory, failed);
+    }
+
     /// How time grows along a sweep.
     fn growth(&mut self, sweep: &Sweep, points: &[(f64, f64)]) {
-        let (axis, unit) = (sweep.axis, if sweep.axis == "k" { "winners" } else { "elements" });
+        let Sweep { axis, unit, .. } = *sweep;
         let exponent = measure::growth(points);
         let span = format!("{axis}, {:.0} to {:.0} {unit}", points[0].0, points[points.len() - 1].0);
         // Only growth with the data has a floor: reading them all.
-        self.measurements.push(if unit == "elements" {
-            plain("growth", &span, exponent, "1", 1.0)
+        self.measurements.push(if sweep.what == GROWTH {
+            plain(GROWTH, &span, exponent, "1", 1.0)
         } else {
-            without_floor("growth_with_k", &span, exponent, "1")
+            without_floor(sweep.what, &span, exponent, "1")
         });
         let failed = (exponent > sweep.most).then(|| {
             let message =
@@ -156,6 +198,32 @@ impl Measured {
     }
 }
 
+/// What fewer bits cost.
+fn rounding(
+    workloads: &Workloads,
+    subject: &mut dyn Subject,
+    rng: &mut ChaCha8Rng,
+    watch: &dyn Watch,
+    measured: &mut Measured,
+) -> Result<(), Trouble> {
+    for rounds in &workloads.rounds {
+        let (what, name) = (rounds.what(), rounds.name());
+        watch.step(&format!("error of {name}"));
+        let error = rounds.error(rng, subject)?;
+        measured.measurements.push(without_floor(what, &name, error.mean, "1"));
+        let failed = (!(error.used <= 1.0)).then(|| {
+            let message =
+                format!("{name}: answers are off by {} of what the bits explain", budgets(error.used));
+            (Severity::Major, message, None)
+        });
+        let about = format!("precision/{}", name.replace(", ", "/").replace(' ', "_"));
+        measured.push_finding(&about, "no_coarser_than_its_bits", Dimension::Completeness, failed);
+        let finding = measured.findings.last_mut().expect("it was just pushed");
+        (finding.used, finding.limit) = (error.used.is_finite().then_some(error.used), Some(1.0));
+    }
+    Ok(())
+}
+
 fn memory(
     workloads: &Workloads,
     subject: &mut dyn Weighed,
@@ -167,24 +235,12 @@ fn memory(
         watch.step("memory beyond inputs and outputs");
         weigh_scratch(scratch, subject, rng, measured)?;
     }
-    let Some([small, weighed]) = &workloads.weighed else { return Ok(()) };
-    if let Some(state) = weighed.state() {
-        watch.step("memory a state keeps");
-        let kept = measure::kept_bytes(state, subject, rng)?;
-        let floor = state.floor_bytes() as f64;
-        measured.measurements.push(plain("cache_bytes", &weighed.name(), kept, "B", floor));
-        let ratio = kept / floor;
-        let failed = (ratio > BLOATED).then(|| {
-            let message = format!(
-                "a state of {} keeps {:.2} MB alive, {ratio:.1} times the {:.2} MB it needs",
-                weighed.name(),
-                kept / 1e6,
-                floor / 1e6
-            );
-            (Severity::Minor, message, Some("cache_bloat"))
-        });
-        measured.push_finding("memory/cache", "cache_is_minimal", Dimension::Memory, failed);
+    for state in &workloads.kept {
+        watch.step(&format!("memory a state of {} keeps", state.name()));
+        let kept = measure::kept_bytes(state.as_ref(), subject, rng)?;
+        measured.kept(state.as_ref(), kept);
     }
+    let Some([small, weighed]) = &workloads.weighed else { return Ok(()) };
     watch.step("memory at the peak");
     let peak = measure::peak_bytes(small.as_ref(), weighed.as_ref(), subject, rng)?;
     let floor = weighed.peak_floor_bytes() as f64;
@@ -361,5 +417,54 @@ fn plain(name: &str, workload: &str, value: f64, unit: &str, floor: f64) -> Meas
         of_reference: None,
         of_reference_interval: None,
         samples: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand_chacha::ChaCha8Rng;
+    use tribunal_contract::StateId;
+
+    /// Eight tokens of a hundred bytes.
+    struct EightTokens;
+
+    impl KeepsState for EightTokens {
+        fn name(&self) -> String {
+            "8 tokens".to_owned()
+        }
+        fn make(&self, _: &mut ChaCha8Rng, _: &mut dyn Subject, _: StateId) -> Result<(), Trouble> {
+            Ok(())
+        }
+        fn floor_bytes(&self) -> u64 {
+            800
+        }
+        fn pieces(&self) -> Option<(&'static str, usize)> {
+            Some(("token", 8))
+        }
+    }
+
+    fn charges(bytes: f64, claimed: f64) -> Vec<String> {
+        let mut measured = Measured::default();
+        measured.kept(&EightTokens, Kept { bytes, claimed: Some(claimed) });
+        let numbers: Vec<(&str, f64)> =
+            measured.measurements.iter().map(|m| (m.name.as_str(), m.value)).collect();
+        assert_eq!(numbers[0], ("bytes_per_token", bytes / 8.0));
+        assert_eq!(
+            (numbers[1].0, numbers[1].1.to_bits()),
+            ("claimed_bytes_per_token", (claimed / 8.0).to_bits())
+        );
+        measured.findings.into_iter().filter_map(|finding| finding.suspect).collect()
+    }
+
+    #[test]
+    fn what_a_state_says_of_itself_is_held_against_what_is_weighed() {
+        assert_eq!(charges(900.0, 900.0), [""; 0]);
+        assert_eq!(charges(900.0, 800.0), [""; 0], "an allocator takes its share");
+        assert_eq!(charges(900.0, 5000.0), [""; 0], "room for what has not come may be counted");
+        assert_eq!(charges(1100.0, 800.0), ["nbytes_understated"]);
+        assert_eq!(charges(1100.0, f64::NAN), ["nbytes_understated"]);
+        assert_eq!(charges(1600.0, 1600.0), ["cache_bloat"]);
+        assert_eq!(charges(1600.0, 800.0), ["cache_bloat", "nbytes_understated"]);
     }
 }

@@ -28,11 +28,6 @@ pub trait Workload: Send + Sync {
     /// The same calls, to warm what a play finds cold. Nothing is timed, so nothing is checked.
     fn warm(&self, rng: &mut ChaCha8Rng, subject: &mut dyn Subject) -> Result<(), Trouble>;
 
-    /// The state a play keeps, and the least memory for it; `None` where the challenge has no state.
-    fn state(&self) -> Option<&dyn KeepsState> {
-        None
-    }
-
     /// Time over floor beyond which a subject is called slow: nothing that leaves the loops to compiled code is. Array
     /// libraries are seen at 20 to 180 times the floor of a layer norm, by how fast the machine's caches are; a loop over rows
     /// in Python at more than 500.
@@ -53,16 +48,27 @@ pub struct Workloads {
     pub timed: Vec<Box<dyn Workload>>,
     /// Sizes that grow along one axis.
     pub sweeps: Vec<Sweep>,
-    /// A small one to warm a process with, and one to weigh.
+    /// States whose memory is weighed.
+    pub kept: Vec<Box<dyn KeepsState>>,
+    /// Answers out of numbers that are kept in fewer bits, whose error is measured.
+    pub rounds: Vec<Box<dyn Rounds>>,
+    /// A small one to warm a process with, and one whose peak is weighed.
     pub weighed: Option<[Box<dyn Workload>; 2]>,
     /// What calls take beyond their inputs and outputs, where that should be next to nothing.
     pub scratch: Option<Scratch>,
 }
 
+/// Growth with the data.
+pub const GROWTH: &str = "growth";
+
 /// Sizes that grow along one axis: how does time grow?
 pub struct Sweep {
     /// The axis's name.
     pub axis: &'static str,
+    /// What is measured: `growth` with the data, which has a floor, or another.
+    pub what: &'static str,
+    /// What there is more and more of.
+    pub unit: &'static str,
     /// How large, and the workload.
     pub sizes: Vec<(f64, Box<dyn Workload>)>,
     /// The power of the size beyond which time grows too fast.
@@ -77,7 +83,15 @@ impl Sweep {
     /// Time over the number of elements. Noise adds a few tenths to an honest power of 1.
     pub fn over_elements(axis: &'static str, workloads: Vec<Box<dyn Workload>>) -> Self {
         let sizes = workloads.into_iter().map(|workload| (workload.elements() as f64, workload)).collect();
-        Self { axis, sizes, most: 1.3, suspect: "superlinear_cost", bytes_read_per_element: None }
+        Self {
+            axis,
+            what: GROWTH,
+            unit: "elements",
+            sizes,
+            most: 1.3,
+            suspect: "superlinear_cost",
+            bytes_read_per_element: None,
+        }
     }
 }
 
@@ -91,13 +105,47 @@ pub struct Scratch {
     pub row_bytes: u64,
 }
 
-/// A workload that leaves a state behind.
-pub trait KeepsState {
+/// Something that leaves a state behind.
+pub trait KeepsState: Send + Sync {
+    /// `2048x768 float32`.
+    fn name(&self) -> String;
+
     /// Makes one state under this name.
     fn make(&self, rng: &mut ChaCha8Rng, subject: &mut dyn Subject, state: StateId) -> Result<(), Trouble>;
 
     /// The fewest bytes that a state can keep alive.
     fn floor_bytes(&self) -> u64;
+
+    /// What a state holds many of, if its memory is told by the piece: `token`, and how many.
+    fn pieces(&self) -> Option<(&'static str, usize)> {
+        None
+    }
+
+    /// What the subject itself says that a state takes, where the contract has an operation for it.
+    fn claimed_bytes(&self, _: &mut dyn Subject, _: StateId) -> Result<Option<f64>, Trouble> {
+        Ok(None)
+    }
+}
+
+/// Something that is answered out of numbers that are kept in fewer bits than they came in.
+pub trait Rounds: Send + Sync {
+    /// What is measured: `attention_error`.
+    fn what(&self) -> &'static str;
+
+    /// In which bits, on which contents: `int8, outlier keys`.
+    fn name(&self) -> String;
+
+    /// Asks once, on contents that never were before.
+    fn error(&self, rng: &mut ChaCha8Rng, subject: &mut dyn Subject) -> Result<Error, Trouble>;
+}
+
+/// How far off answers are.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Error {
+    /// The mean of the absolute errors.
+    pub mean: f64,
+    /// All of them together, over the most that the bits explain.
+    pub used: f64,
 }
 
 /// What one play took and whether it was right.

@@ -19,7 +19,7 @@ pub use board::board;
 const KINDS_MAX: usize = 5;
 
 /// Measurements that are shown.
-const MEASUREMENTS_MAX: usize = 9;
+const MEASUREMENTS_MAX: usize = 30;
 
 /// Inconclusive and infrastructure findings that are shown.
 const UNDECIDED_MAX: usize = 3;

@@ -15,8 +15,8 @@ const STATES: u32 = 7;
 
 /// A subject whose memory can be read from outside.
 pub trait Weighed: Subject {
-    /// Bytes of private memory in use now.
-    fn private_bytes(&mut self) -> Result<u64, Trouble>;
+    /// Bytes of memory in use now that belong to no file, whether other processes could see them or not.
+    fn own_bytes(&mut self) -> Result<u64, Trouble>;
 
     /// Bytes of all memory at the highest point since the process began.
     fn peak_bytes(&mut self) -> Result<u64, Trouble>;
@@ -32,24 +32,34 @@ pub trait Weighed: Subject {
     fn idle_cpu_s(&mut self, window: Duration) -> Result<f64, Trouble>;
 }
 
-/// Bytes that one more state keeps alive: how private memory grows from state to state, all of them held.
+/// What a state keeps alive.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Kept {
+    /// Bytes, weighed from outside.
+    pub bytes: f64,
+    /// What the subject says of the last state, if it is asked.
+    pub claimed: Option<f64>,
+}
+
+/// Bytes that one more state keeps alive: how its own memory grows from state to state, all of them held.
 pub fn kept_bytes(
     workload: &dyn KeepsState,
     subject: &mut dyn Weighed,
     rng: &mut ChaCha8Rng,
-) -> Result<f64, Trouble> {
+) -> Result<Kept, Trouble> {
     subject.restart()?;
     let mut steps = Vec::new();
     let mut before = None;
     for state in 1..=STATES {
         workload.make(rng, subject, StateId(state))?;
-        let now = subject.private_bytes()? as f64;
+        let now = subject.own_bytes()? as f64;
         steps.extend(before.replace(now).map(|before| now - before));
     }
+    let claimed = workload.claimed_bytes(subject, StateId(STATES))?;
     for state in 1..=STATES {
         subject.release(StateId(state))?;
     }
-    Ok(median(&steps).max(0.0))
+    Ok(Kept { bytes: median(&steps).max(0.0), claimed })
 }
 
 /// Bytes at the peak of one play beyond what the process held before it, in a fresh process warmed by a small play.
@@ -62,7 +72,7 @@ pub fn peak_bytes(
     subject.restart()?;
     small.warm(rng, subject)?;
     let before = subject.resident_bytes()?;
-    workload.warm(rng, subject)?;
+    workload.play(rng, subject)?;
     Ok(subject.peak_bytes()?.saturating_sub(before) as f64)
 }
 

@@ -6,6 +6,6 @@ mod statistics;
 mod time;
 
 pub use ceilings::{Ceilings, Rate, bandwidth};
-pub use memory::{Weighed, kept_bytes, peak_bytes, scratch_bytes};
+pub use memory::{Kept, Weighed, kept_bytes, peak_bytes, scratch_bytes};
 pub use statistics::{Estimate, growth, median, quantile, ratio_over_restarts};
 pub use time::{Extent, Timed, time, time_roughly};

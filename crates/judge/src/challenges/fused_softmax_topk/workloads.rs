@@ -62,12 +62,16 @@ pub(super) fn all(effort: Effort, seed: Seed) -> Workloads {
             // The winners of one pass are few beside the logits: all of k from 1 to 256 must cost less than growing with k.
             Sweep {
                 axis: "k",
+                what: "growth_with_k",
+                unit: "winners",
                 sizes: winners.iter().map(|size| (size.k as f64, boxed(size))).collect(),
                 most: 0.5,
                 suspect: "cost_grows_with_k",
                 bytes_read_per_element: None,
             },
         ],
+        kept: Vec::new(),
+        rounds: Vec::new(),
         weighed: None,
         scratch: Some(Scratch {
             small: boxed(&size(2, 64, 8)),

@@ -74,7 +74,8 @@ static LISTINGS: &[Listing] = {
         Listing(Standard, "edge/out_of_blocks", "2x2x4x2x16x64p4x7/b32"),
         Listing(Quick, "stability/sharp", "1x2x4x2x16x24/b32"),
         Listing(Standard, "stability/sharp", "2x2x4x2x64x40p8x12/b32"),
-        Listing(Standard, "stability/outliers", "1x2x4x2x64x32/b32 1x2x4x2x64x32/b8 1x2x4x2x64x32/b4 1x2x4x2x64x32/b16"),
+        Listing(Standard, "stability/outliers", "1x2x4x2x64x32/b32 1x2x4x2x64x32/b8 1x2x4x2x64x32/b4 1x2x4x2x64x32/b16 \
+            1x1x4x2x128x32p8x4/b8 1x1x4x2x128x32p8x4/b4"),
         Listing(Standard, "stability/alike", "1x2x4x2x16x32/b32"),
         Listing(Quick, "batch/ragged", "2x3x4x2x16x24/b32"),
         Listing(Standard, "batch/ragged", "2x5x4x2x16x24p8x15/b32 1x4x8x1x16x24/b32 2x3x4x2x32x24/b16 2x3x4x2x32x24/b8 2x3x4x2x32x24/b4"),

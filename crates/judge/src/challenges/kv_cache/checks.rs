@@ -2,22 +2,21 @@
 
 use std::rc::Rc;
 
-use tribunal_contract::{Argument, Call, DType, Fault, StateId, Tensor, TensorSpec};
+use tribunal_contract::{DType, Fault, StateId, Tensor};
 use tribunal_runner::MachineError;
 
+use super::calls;
 use super::cases::CacheCase;
 use super::config::Config;
 use super::model::{Attended, Flaw, Model, Place, Tokens};
 use super::recipes::Drawn;
 use super::script::Step;
+use super::spread::{DEVIATIONS, Spread};
 use crate::lead::{Lead, budgets, digits};
 use crate::report::{Report, Step as Outcome, Stop};
 use crate::{Court, Observation};
 
 const FITS: &str = "refuses_what_does_not_fit";
-
-/// Errors of storage in few bits may be so many times as large as their standard deviation, taken over a whole case.
-const DEVIATIONS: f64 = 3.0;
 
 /// Caches of more elements than this are not held against every flaw.
 const FLAWS_MOST: usize = 1 << 15;
@@ -81,39 +80,6 @@ enum Event {
     },
 }
 
-/// Errors against their standard deviations, over a case.
-#[derive(Debug, Default)]
-struct Spread {
-    errors: f64,
-    variances: f64,
-}
-
-impl Spread {
-    fn of(attended: &Attended, actual: &[f64]) -> Self {
-        let mut spread = Self::default();
-        for (index, actual) in actual.iter().enumerate() {
-            let error = (actual - attended.values[index]).abs() - attended.budget[index];
-            // So that a NaN counts.
-            spread.errors += if error <= 0.0 { 0.0 } else { error * error };
-            spread.variances += attended.variance[index];
-        }
-        spread
-    }
-
-    fn add(&mut self, other: &Self) {
-        self.errors += other.errors;
-        self.variances += other.variances;
-    }
-
-    fn used(&self) -> f64 {
-        match self.errors {
-            0.0 => 0.0,
-            errors if errors.is_nan() => f64::INFINITY,
-            errors => (errors / self.variances).sqrt() / DEVIATIONS,
-        }
-    }
-}
-
 /// The worst that was seen of the output.
 struct Worst {
     used: f64,
@@ -140,13 +106,7 @@ struct Trial<'c, 's, 'k> {
 impl Trial<'_, '_, '_> {
     fn run(&mut self, steps: &[(usize, Step)]) -> Outcome<()> {
         let cache = self.court.new_state();
-        let call = Call {
-            operation: "create",
-            inputs: self.config.arguments(),
-            outputs: vec![],
-            makes: Some(cache),
-        };
-        self.court.call(&call).map_err(Stop::at("create"))?;
+        self.court.call(&calls::create(&self.config, cache)).map_err(Stop::at("create"))?;
         self.lengths(cache)?;
         for (taken, (index, step)) in steps.iter().enumerate() {
             self.now = format!("step {} of {}, {}", taken + 1, steps.len(), words(step));
@@ -235,19 +195,8 @@ impl Trial<'_, '_, '_> {
         let Config { batch, kv_heads, head_dim, .. } = self.config;
         let tensor =
             |values: &[f64]| Tensor::from_f64(DType::Float32, [batch, kv_heads, t, head_dim], values);
-        let (k, v, lengths) = (tensor(&drawn.k), tensor(&drawn.v), of_counts(counts));
-        let call = Call {
-            operation: "append",
-            inputs: vec![
-                Argument::State(cache),
-                Argument::Integer(layer as i64),
-                Argument::Tensor(&k),
-                Argument::Tensor(&v),
-                Argument::Tensor(&lengths),
-            ],
-            outputs: vec![],
-            makes: None,
-        };
+        let (k, v, lengths) = (tensor(&drawn.k), tensor(&drawn.v), calls::lengths(counts));
+        let call = calls::append(cache, layer, [&k, &v], &lengths);
         let answer = self.court.call(&call).map_err(Stop::at("append"))?;
         self.report.conduct("append", &["cache", "layer", "k", "v", "lengths"], &answer);
         Ok(())
@@ -266,18 +215,8 @@ impl Trial<'_, '_, '_> {
             return Ok(());
         }
         let shape = [batch, heads, t, head_dim];
-        let (q, lengths) = (Tensor::from_f64(DType::Float32, shape, &drawn.q), of_counts(counts));
-        let call = Call {
-            operation: "attend",
-            inputs: vec![
-                Argument::State(cache),
-                Argument::Integer(layer as i64),
-                Argument::Tensor(&q),
-                Argument::Tensor(&lengths),
-            ],
-            outputs: vec![TensorSpec::new(DType::Float32, shape)],
-            makes: None,
-        };
+        let (q, lengths) = (Tensor::from_f64(DType::Float32, shape, &drawn.q), calls::lengths(counts));
+        let call = calls::attend(cache, layer, &q, &lengths);
         let answer = self.court.call(&call).map_err(Stop::at("attend"))?;
         self.report.conduct("attend", &["cache", "layer", "q", "lengths"], &answer);
         let right = self.right.attend(layer, &drawn.q, t, counts);
@@ -503,21 +442,14 @@ impl Trial<'_, '_, '_> {
     }
 
     fn call(&mut self, cache: StateId, operation: &'static str, numbers: &[usize]) -> Outcome<()> {
-        let inputs = std::iter::once(Argument::State(cache));
-        let inputs = inputs.chain(numbers.iter().map(|&number| Argument::Integer(number as i64))).collect();
-        let call = Call { operation, inputs, outputs: vec![], makes: None };
+        let call = calls::of_cache(operation, cache, numbers, None);
         self.court.call(&call).map_err(Stop::at(operation)).map(drop)
     }
 
     /// What the cache says of its lengths.
     fn lengths(&mut self, cache: StateId) -> Outcome<()> {
         let Config { layers, batch, .. } = self.config;
-        let call = Call {
-            operation: "lengths",
-            inputs: vec![Argument::State(cache)],
-            outputs: vec![TensorSpec::new(DType::Int64, [layers, batch])],
-            makes: None,
-        };
+        let call = calls::of_cache("lengths", cache, &[], Some(&[layers, batch]));
         let answer = self.court.call(&call).map_err(Stop::at("lengths"))?;
         let length = |number: f64| if number < 0.0 { usize::MAX } else { number as usize };
         let actual: Vec<usize> = answer.outputs[0].to_f64().into_iter().map(length).collect();
@@ -544,13 +476,8 @@ impl Trial<'_, '_, '_> {
 
     /// What the cache says of its size: not less than the numbers it holds.
     fn bytes(&mut self, cache: StateId) -> Outcome<()> {
-        let call = Call {
-            operation: "nbytes",
-            inputs: vec![Argument::State(cache)],
-            outputs: vec![TensorSpec::new(DType::Int64, [])],
-            makes: None,
-        };
-        let answer = self.court.call(&call).map_err(Stop::at("nbytes"))?;
+        let answer =
+            self.court.call(&calls::of_cache("nbytes", cache, &[], Some(&[]))).map_err(Stop::at("nbytes"))?;
         let said = answer.outputs[0].get(0);
         let Config { kv_heads, head_dim, bits, .. } = self.config;
         // Forks may share everything but what they appended.
@@ -632,11 +559,6 @@ fn width(index: usize, counts: &[usize]) -> usize {
     counts.iter().max().copied().unwrap_or(0).max(1) + index % 2
 }
 
-fn of_counts(counts: &[usize]) -> Tensor {
-    let values: Vec<f64> = counts.iter().map(|&count| count as f64).collect();
-    Tensor::from_f64(DType::Int64, [counts.len()], &values)
-}
-
 /// The largest error in units of its budget, and where.
 fn error_in_budgets(right: &Attended, actual: &[f64]) -> (f64, usize) {
     let mut worst = (0.0, 0);
@@ -675,7 +597,7 @@ mod tests {
     use super::super::cases;
     use super::*;
     use crate::{Case, Seed, Subject};
-    use tribunal_contract::Answer;
+    use tribunal_contract::{Answer, Call};
     use tribunal_runner::Trouble;
 
     /// Refuses everything, and says nothing.

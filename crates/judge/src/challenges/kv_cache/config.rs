@@ -79,14 +79,19 @@ impl Config {
             .to_vec()
     }
 
+    /// What numbers are kept as.
+    pub(super) fn format(&self) -> &'static str {
+        match self.bits {
+            16 => "float16",
+            8 => "int8",
+            4 => "int4",
+            _ => "float32",
+        }
+    }
+
     /// The capabilities that a submission must claim to be asked for it.
     pub(super) fn capabilities(&self) -> Vec<&'static str> {
-        let bits = match self.bits {
-            16 => Some("float16"),
-            8 => Some("int8"),
-            4 => Some("int4"),
-            _ => None,
-        };
+        let bits = (self.bits != 32).then(|| self.format());
         bits.into_iter().chain(self.paged.map(|_| "paged")).collect()
     }
 }

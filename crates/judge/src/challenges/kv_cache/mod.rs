@@ -2,12 +2,15 @@
 
 #![allow(clippy::neg_cmp_op_on_partial_ord, reason = "comparisons are written so that a NaN fails")]
 
+mod calls;
 mod cases;
 mod checks;
 mod config;
 mod model;
 mod recipes;
+mod rounding;
 mod script;
+mod spread;
 mod storage;
 mod variants;
 mod workloads;

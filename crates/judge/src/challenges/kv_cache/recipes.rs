@@ -12,7 +12,8 @@ pub(super) enum Contents {
     Normal,
     /// Queries so large that one key takes almost all the weight, and exponentials overflow without a maximum.
     Sharp,
-    /// Every eighth channel of the keys is twenty times as large, as in trained models.
+    /// One channel in 32 of the keys is 10 to 20 times as large as the others, the same ones for every token, as in trained models:
+    /// Liu et al. 2024, "KIVI", <https://arxiv.org/abs/2402.02750>.
     Outliers,
     /// Keys are nearly the same, far from zero.
     Alike,
@@ -26,6 +27,9 @@ pub(super) struct Drawn {
     /// `[batch, heads, t, head_dim]`
     pub(super) q: Vec<f64>,
 }
+
+/// Of so many channels, one is an outlier.
+const OUTLIER_EVERY: usize = 32;
 
 /// What stands in the padding is this many times as large as what it pads.
 const PADDING: f64 = 30.0;
@@ -52,22 +56,23 @@ impl Contents {
         Drawn {
             k: tensor(kv_heads, Self::key),
             v: tensor(kv_heads, |_, draw, _| draw.normal()),
-            q: tensor(heads, Self::query),
+            q: tensor(heads, |contents, draw, _| contents.query(draw)),
         }
     }
 
     fn key(self, draw: &mut Draw, channel: usize) -> f64 {
         match self {
-            Self::Outliers if channel % 8 == 3 => 20.0 * draw.normal(),
+            Self::Outliers if channel % OUTLIER_EVERY == 5 => {
+                [10.0, 20.0, 15.0][channel / OUTLIER_EVERY % 3] * draw.normal()
+            }
             Self::Alike => 8.0 + 0.05 * draw.normal(),
             _ => draw.normal(),
         }
     }
 
-    fn query(self, draw: &mut Draw, channel: usize) -> f64 {
+    fn query(self, draw: &mut Draw) -> f64 {
         match self {
             Self::Sharp => 120.0 * draw.normal(),
-            Self::Outliers if channel % 8 == 3 => 0.1 * draw.normal(),
             _ => draw.normal(),
         }
     }

@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
-use tribunal_contract::{Answer, Argument, Call, DType, StateId, Tensor, TensorSpec};
+use tribunal_contract::{Answer, DType, StateId, Tensor};
 use tribunal_runner::Trouble;
 
+use super::calls;
 use super::config::Config;
 use super::model::{Model, Tokens};
+use super::rounding;
 use crate::compare::{Expected, compare};
 use crate::lead::budgets;
 use crate::measure::Rate;
@@ -20,6 +22,12 @@ const CHUNK: usize = 512;
 
 /// Tokens that a play decodes and times, after one that it does not.
 const DECODED: usize = 4;
+
+/// Tokens of each sequence of a cache that is weighed: it is full.
+const KEPT: usize = 4096;
+
+/// Bits, and size of a block, of the caches that are weighed.
+const FORMATS: [(usize, Option<usize>); 5] = [(32, None), (32, Some(16)), (16, None), (8, None), (4, None)];
 
 /// What a play's cache is made for; the context is its own.
 const SHAPE: Config =
@@ -45,7 +53,9 @@ pub(super) fn all(plan: &Plan) -> Workloads {
             Sweep::over_elements("context", contexts.map(|context| boxed(context, Part::Both)).into()),
             // One token costs the same whatever was there before it.
             Sweep {
-                axis: "context, append alone",
+                axis: "context",
+                what: "growth_of_append",
+                unit: "tokens",
                 sizes: [256, 2048, 16_384]
                     .map(|context| (context as f64, boxed(context, Part::Append)))
                     .into(),
@@ -54,7 +64,20 @@ pub(super) fn all(plan: &Plan) -> Workloads {
                 bytes_read_per_element: None,
             },
         ],
-        weighed: Some([boxed(64, Part::Both), boxed(4096, Part::Both)]),
+        kept: FORMATS
+            .into_iter()
+            .map(|(bits, paged)| {
+                let paged = paged.map(|size| (size, SHAPE.batch * KEPT / size));
+                Config { max_len: KEPT, bits, paged, ..SHAPE }
+            })
+            .filter(|config| config.capabilities().iter().all(|needed| plan.capabilities.contains(needed)))
+            .map(|config| {
+                let pool = Arc::clone(&pool);
+                Box::new(Decoding { config, context: KEPT, part: Part::Both, pool }) as Box<dyn KeepsState>
+            })
+            .collect(),
+        rounds: rounding::all(plan),
+        weighed: Some([boxed(64, Part::Both), boxed(KEPT, Part::Both)]),
         scratch: None,
     }
 }
@@ -130,7 +153,7 @@ impl Decoding {
         sample: &mut Option<Sample>,
     ) -> Result<Answer, Trouble> {
         let (k, v) = (self.pool.draw(rng, self.new_tokens(t)), self.pool.draw(rng, self.new_tokens(t)));
-        let lengths = Tensor::from_f64(DType::Int64, [self.config.batch], &vec![t as f64; self.config.batch]);
+        let lengths = calls::lengths(&vec![t; self.config.batch]);
         // What comes after the query that is looked at, it does not see.
         if let Some(sample) = sample
             && sample.out.is_empty()
@@ -140,18 +163,7 @@ impl Decoding {
             sample.keys.extend(keys);
             sample.values.extend(values);
         }
-        subject.call(&Call {
-            operation: "append",
-            inputs: vec![
-                Argument::State(state),
-                Argument::Integer(0),
-                Argument::Tensor(&k),
-                Argument::Tensor(&v),
-                Argument::Tensor(&lengths),
-            ],
-            outputs: vec![],
-            makes: None,
-        })
+        subject.call(&calls::append(state, 0, [&k, &v], &lengths))
     }
 
     fn fill(
@@ -162,13 +174,7 @@ impl Decoding {
         context: usize,
         sample: &mut Option<Sample>,
     ) -> Result<(), Trouble> {
-        let call = Call {
-            operation: "create",
-            inputs: self.config.arguments(),
-            outputs: vec![],
-            makes: Some(state),
-        };
-        subject.call(&call)?;
+        subject.call(&calls::create(&self.config, state))?;
         for start in (0..context).step_by(CHUNK) {
             self.append(rng, subject, state, CHUNK.min(context - start), sample)?;
         }
@@ -191,18 +197,7 @@ impl Decoding {
             let mut answers = vec![self.append(rng, subject, state, 1, sample)?];
             if self.part == Part::Both {
                 let q = self.pool.draw(rng, [batch, heads, 1, head_dim]);
-                let lengths = Tensor::from_f64(DType::Int64, [batch], &vec![1.0; batch]);
-                let answer = subject.call(&Call {
-                    operation: "attend",
-                    inputs: vec![
-                        Argument::State(state),
-                        Argument::Integer(0),
-                        Argument::Tensor(&q),
-                        Argument::Tensor(&lengths),
-                    ],
-                    outputs: vec![TensorSpec::new(DType::Float32, [batch, heads, 1, head_dim])],
-                    makes: None,
-                })?;
+                let answer = subject.call(&calls::attend(state, 0, &q, &calls::lengths(&vec![1; batch])))?;
                 if let Some(sample) = sample
                     && sample.token == token
                 {
@@ -238,9 +233,9 @@ impl Decoding {
         })
     }
 
-    /// Bytes of keys and values of the context.
+    /// Bytes of keys and values of the context, in the bits that they are kept in.
     fn context_bytes(&self) -> usize {
-        2 * 4 * self.new_tokens(self.context).iter().product::<usize>()
+        2 * self.new_tokens(self.context).iter().product::<usize>() * self.config.bits / 8
     }
 }
 
@@ -248,11 +243,13 @@ impl Workload for Decoding {
     fn name(&self) -> String {
         let Config { batch, heads, kv_heads, head_dim, .. } = self.config;
         let part = if self.part == Part::Append { " append" } else { "" };
-        format!("{batch}x{heads}x{kv_heads}x{head_dim}c{}{part} float32", self.context)
+        let format = self.config.format();
+        let paged = if self.config.paged.is_some() { " paged" } else { "" };
+        format!("{batch}x{heads}x{kv_heads}x{head_dim}c{}{part} {format}{paged}", self.context)
     }
 
     fn elements(&self) -> usize {
-        self.context_bytes() / 4
+        2 * self.new_tokens(self.context).iter().product::<usize>()
     }
 
     fn working_set_bytes(&self) -> usize {
@@ -290,22 +287,31 @@ impl Workload for Decoding {
         self.decode(rng, subject, self.context.min(64), &mut None).map(drop)
     }
 
-    fn state(&self) -> Option<&dyn KeepsState> {
-        Some(self)
-    }
-
     fn peak_floor_bytes(&self) -> u64 {
         self.context_bytes() as u64
     }
 }
 
 impl KeepsState for Decoding {
+    fn name(&self) -> String {
+        Workload::name(self)
+    }
+
     fn make(&self, rng: &mut ChaCha8Rng, subject: &mut dyn Subject, state: StateId) -> Result<(), Trouble> {
         self.fill(rng, subject, state, self.context, &mut None)
     }
 
     fn floor_bytes(&self) -> u64 {
         self.context_bytes() as u64
+    }
+
+    fn pieces(&self) -> Option<(&'static str, usize)> {
+        Some(("token", self.config.batch * self.context))
+    }
+
+    fn claimed_bytes(&self, subject: &mut dyn Subject, state: StateId) -> Result<Option<f64>, Trouble> {
+        let answer = subject.call(&calls::of_cache("nbytes", state, &[], Some(&[])))?;
+        Ok(Some(answer.outputs[0].get(0)))
     }
 }
 

@@ -27,9 +27,8 @@ pub(super) fn all(effort: Effort, seed: Seed) -> Workloads {
     let largest =
         timed.iter().chain(&[WEIGHED]).map(|(rows, cols)| rows * cols).max().expect("there are sizes");
     let pool = Arc::new(Pool::new(largest, &mut seed.rng("workloads")));
-    let boxed = |&(rows, cols): &(usize, usize)| -> Box<dyn Workload> {
-        Box::new(Size::new(rows, cols, seed, Arc::clone(&pool)))
-    };
+    let size = |&(rows, cols): &(usize, usize)| Box::new(Size::new(rows, cols, seed, Arc::clone(&pool)));
+    let boxed = |at: &(usize, usize)| -> Box<dyn Workload> { size(at) };
     let sweep = |sizes: &[(usize, usize)]| sizes.iter().map(boxed).collect();
     Workloads {
         timed: timed.iter().map(boxed).collect(),
@@ -38,6 +37,8 @@ pub(super) fn all(effort: Effort, seed: Seed) -> Workloads {
             Sweep::over_elements("rows", sweep(&[(64, 512), (256, 512), (1024, 512)])),
             Sweep::over_elements("columns", sweep(&[(64, 512), (64, 2048), (64, 8192)])),
         ],
+        kept: vec![size(&WEIGHED)],
+        rounds: Vec::new(),
         weighed: Some([boxed(&(16, 64)), boxed(&WEIGHED)]),
         scratch: None,
     }
@@ -151,10 +152,6 @@ impl Workload for Size {
         self.ask(rng, subject).map(|_| ())
     }
 
-    fn state(&self) -> Option<&dyn KeepsState> {
-        Some(self)
-    }
-
     fn peak_floor_bytes(&self) -> u64 {
         // What the cache keeps, and one result.
         2 * self.tensor_bytes() as u64
@@ -162,6 +159,10 @@ impl Workload for Size {
 }
 
 impl KeepsState for Size {
+    fn name(&self) -> String {
+        Workload::name(self)
+    }
+
     fn make(&self, rng: &mut ChaCha8Rng, subject: &mut dyn Subject, state: StateId) -> Result<(), Trouble> {
         let x = self.pool.draw(rng, [self.rows, self.cols]);
         subject.call(&self.forward(&x, state)).map(|_| ())

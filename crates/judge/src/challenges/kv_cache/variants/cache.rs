@@ -124,10 +124,18 @@ impl Cache {
                     let from = ((sequence * self.kv_heads + head) * t + i) * self.dim;
                     let to = slot + head * self.dim;
                     let range = from..from + self.dim;
-                    let (key, value) = (self.stored(&k[range.clone()]), self.stored(&v[range]));
+                    let (key, value) = (self.stored_key(&k[range.clone()]), self.stored(&v[range]));
                     self.keys[layer][to..to + self.dim].copy_from_slice(&key);
                     self.values[layer][to..to + self.dim].copy_from_slice(&value);
                 }
+            }
+            if let Scheme::Channels(group) = self.scheme
+                && self.bits < 16
+            {
+                let start = self.lengths[layer][sequence];
+                (start / group..(start + count) / group).for_each(|index| {
+                    self.round_channels(layer, sequence, index * group..(index + 1) * group)
+                });
             }
             self.lengths[layer][sequence] += count;
             if self.defect == Some(Defect::NewestTwice) && count > 0 {
@@ -213,6 +221,35 @@ impl Cache {
         if self.defect == Some(Defect::Understated) { all / 8 } else { all }
     }
 
+    /// Rounds keys of those positions, with a scale for each channel.
+    fn round_channels(&mut self, layer: usize, sequence: usize, positions: std::ops::Range<usize>) {
+        for channel in 0..self.kv_heads * self.dim {
+            let places: Vec<usize> = positions
+                .clone()
+                .map(|position| self.slot(sequence, position).expect("it was appended") + channel)
+                .collect();
+            let numbers: Vec<f32> = places.iter().map(|&place| self.keys[layer][place]).collect();
+            for (place, number) in places.into_iter().zip(self.coded(&numbers, self.bits)) {
+                self.keys[layer][place] = number;
+            }
+        }
+    }
+
+    /// The same of a key.
+    fn stored_key(&mut self, numbers: &[f32]) -> Vec<f32> {
+        match self.scheme {
+            Scheme::Channels(_) if self.bits < 16 => numbers.to_vec(),
+            Scheme::Rotated if self.bits < 16 && self.dim.is_power_of_two() => {
+                let mut turned: Vec<f32> = numbers.iter().zip(signs()).map(|(x, sign)| x * sign).collect();
+                hadamard(&mut turned);
+                let mut back = self.stored(&turned);
+                hadamard(&mut back);
+                back.iter().zip(signs()).map(|(x, sign)| x * sign).collect()
+            }
+            _ => self.stored(numbers),
+        }
+    }
+
     /// The numbers of a head of a token as they come back from storage.
     fn stored(&mut self, numbers: &[f32]) -> Vec<f32> {
         match self.bits {
@@ -236,9 +273,12 @@ impl Cache {
     fn coded(&mut self, numbers: &[f32], bits: usize) -> Vec<f32> {
         let rounded = |scale: f32| f16::from_f32(scale).to_f32();
         let wraps = self.defect == Some(Defect::CodesWrap) && bits == 8;
-        if self.scheme == Scheme::Symmetric && !wraps {
+        if !matches!(self.scheme, Scheme::Asymmetric | Scheme::Groups(_)) && !wraps {
             let most = (1 << (bits - 1)) as f32 - 1.0;
-            let mut scale = rounded(numbers.iter().fold(0.0f32, |most, x| most.max(x.abs())) / most);
+            let largest = numbers.iter().fold(0.0f32, |most, x| most.max(x.abs()));
+            let mean = numbers.iter().map(|x| x.abs()).sum::<f32>() / numbers.len() as f32;
+            let clipped = self.defect == Some(Defect::Clipped);
+            let mut scale = rounded(if clipped { largest.min(4.0 * mean) } else { largest } / most);
             if self.defect == Some(Defect::FirstScale) {
                 scale = *self.first_scale.get_or_insert(scale);
             }
@@ -253,4 +293,23 @@ impl Cache {
         let read = |code: f32| if wraps { f32::from(code as u8 as i8) } else { code };
         numbers.iter().map(|&x| read(code(x)) * scale + least).collect()
     }
+}
+
+/// Signs as of coins, the same ones every time.
+fn signs() -> impl Iterator<Item = f32> {
+    (1u32..).map(|index| if index.wrapping_mul(0x9e37_79b9).count_ones() % 2 == 0 { 1.0 } else { -1.0 })
+}
+
+/// Multiplies by the orthogonal symmetric Hadamard matrix; the length is a power of two.
+fn hadamard(x: &mut [f32]) {
+    let mut half = 1;
+    while half < x.len() {
+        for pair in x.chunks_mut(2 * half) {
+            let (left, right) = pair.split_at_mut(half);
+            left.iter_mut().zip(right).for_each(|(a, b)| (*a, *b) = (*a + *b, *a - *b));
+        }
+        half *= 2;
+    }
+    let root = (x.len() as f32).sqrt();
+    x.iter_mut().for_each(|x| *x /= root);
 }

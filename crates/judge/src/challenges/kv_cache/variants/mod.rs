@@ -19,6 +19,10 @@ enum Scheme {
     Asymmetric,
     /// The same for so many elements of a head.
     Groups(usize),
+    /// As `Symmetric`, after keys were rotated by a Hadamard matrix with signs, which spreads what is large.
+    Rotated,
+    /// Values as `Symmetric`; keys with a scale for each channel of so many tokens, unrounded until there are as many.
+    Channels(usize),
 }
 
 /// How scores become weights.
@@ -68,6 +72,7 @@ enum Defect {
     Recent(usize),
     WithoutMaximum,
     FirstScale,
+    Clipped,
     Understated,
     WritesKeys,
     LengthsOfFirstLayer,
@@ -93,6 +98,8 @@ pub(super) fn all() -> Variants {
                 Style { softmax: Softmax::Online(16), scheme: Scheme::Groups(16), ..PLAIN },
             ),
             honest("groups", Style { sum: Sum::Blocks, scheme: Scheme::Groups(8), ..PLAIN }),
+            honest("rotated", Style { scheme: Scheme::Rotated, ..PLAIN }),
+            honest("scales_by_channel", Style { scheme: Scheme::Channels(8), ..PLAIN }),
         ],
         mutants: vec![
             mutant("zeros", Defect::Zeros, None),
@@ -121,6 +128,7 @@ pub(super) fn all() -> Variants {
             mutant("last_16_only", Defect::Recent(16), None),
             mutant("without_maximum", Defect::WithoutMaximum, Some("softmax_without_maximum")),
             mutant("scale_of_the_first_token", Defect::FirstScale, None),
+            mutant("outliers_clipped", Defect::Clipped, None),
             mutant("bytes_understated", Defect::Understated, Some("nbytes_understated")),
             mutant("keys_scaled_in_place", Defect::WritesKeys, Some("input_modified")),
             mutant("lengths_of_the_first_layer", Defect::LengthsOfFirstLayer, None),

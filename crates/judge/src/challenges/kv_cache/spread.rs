@@ -1,0 +1,39 @@
+//! Errors of storage in few bits, taken together: a single one tells nothing.
+
+use super::model::Attended;
+
+/// They may be so many times as large as their standard deviation.
+pub(super) const DEVIATIONS: f64 = 3.0;
+
+/// Errors against their standard deviations, over many outputs.
+#[derive(Debug, Default)]
+pub(super) struct Spread {
+    errors: f64,
+    variances: f64,
+}
+
+impl Spread {
+    pub(super) fn of(attended: &Attended, actual: &[f64]) -> Self {
+        let mut spread = Self::default();
+        for (index, actual) in actual.iter().enumerate() {
+            let error = (actual - attended.values[index]).abs() - attended.budget[index];
+            // So that a NaN counts.
+            spread.errors += if error <= 0.0 { 0.0 } else { error * error };
+            spread.variances += attended.variance[index];
+        }
+        spread
+    }
+
+    pub(super) fn add(&mut self, other: &Self) {
+        self.errors += other.errors;
+        self.variances += other.variances;
+    }
+
+    pub(super) fn used(&self) -> f64 {
+        match self.errors {
+            0.0 => 0.0,
+            errors if errors.is_nan() => f64::INFINITY,
+            errors => (errors / self.variances).sqrt() / DEVIATIONS,
+        }
+    }
+}
