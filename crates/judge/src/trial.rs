@@ -111,7 +111,7 @@ impl Measured {
     }
 
     /// What a state keeps, against the least it could, and against what it says of itself.
-    fn kept(&mut self, state: &dyn KeepsState, Kept { bytes, claimed }: Kept) {
+    fn kept(&mut self, state: &dyn KeepsState, Kept { bytes, claimed, wrong }: Kept) {
         let (name, floor) = (state.name(), state.floor_bytes() as f64);
         let about = format!("memory/cache/{}", name.replace(' ', "/"));
         let (what, each) = match state.pieces() {
@@ -129,6 +129,9 @@ impl Measured {
             (Severity::Minor, message, Some("cache_bloat"))
         });
         self.push_finding(&about, "cache_is_minimal", Dimension::Memory, failed);
+        let failed = wrong
+            .map(|why| (Severity::Major, format!("a state that was weighed answers wrongly: {why}"), None));
+        self.push_finding(&about, "weighed_results_right", Dimension::Memory, failed);
         let Some(claimed) = claimed else { return };
         let what = format!("claimed_{what}");
         self.measurements.push(plain(&what, &name, claimed / each, "B", floor / each));
@@ -146,9 +149,8 @@ impl Measured {
     }
 
     /// How time grows along a sweep.
-    fn growth(&mut self, sweep: &Sweep, points: &[(f64, f64)]) {
+    fn growth(&mut self, sweep: &Sweep, points: &[(f64, f64)], exponent: f64) {
         let Sweep { axis, unit, .. } = *sweep;
-        let exponent = measure::growth(points);
         let span = format!("{axis}, {:.0} to {:.0} {unit}", points[0].0, points[points.len() - 1].0);
         // Only growth with the data has a floor: reading them all.
         self.measurements.push(if sweep.what == GROWTH {
@@ -329,6 +331,50 @@ fn sweeps(
     for sweep in &workloads.sweeps {
         let axis = sweep.axis;
         watch.step(&format!("growth over {axis}"));
+        let Some(mut climb) = Climb::along(sweep, subject, rng)? else { continue };
+        let Climb { workload, rate, wrong, .. } = &climb;
+        let seconds = climb.points.last().expect("a size was timed").1;
+        seconds_per_element = seconds_per_element.max(seconds / workload.elements() as f64);
+        judge_time(*workload, seconds / workload.floor_s(rate), wrong.as_deref(), measured);
+        if climb.points.len() < 2 {
+            measured
+                .omissions
+                .push(format!("growth over {axis} was not measured: one size took {seconds:.1} s"));
+            continue;
+        }
+        // A machine that is busy with something else for a moment is no defect: a defect is there when one looks again.
+        if climb.exponent() > sweep.most
+            && let Some(again) = Climb::along(sweep, subject, rng)?
+            && again.exponent() < climb.exponent()
+        {
+            climb = again;
+        }
+        measured.growth(sweep, &climb.points, climb.exponent());
+        measured.passes(sweep, &climb.points, &climb.rate);
+    }
+    Ok(seconds_per_element)
+}
+
+/// The sizes of a sweep, timed.
+struct Climb<'w> {
+    /// Sizes and seconds.
+    points: Vec<(f64, f64)>,
+    /// What every size takes longer at the pace of the largest. What leaves a cache slows down, and that is not the submission's:
+    /// the bytes of every size are counted at one pace, whatever else the time went into.
+    slower: Vec<f64>,
+    /// The last one that was timed, the bandwidth at its size, and what was wrong with its results.
+    workload: &'w dyn Workload,
+    rate: Rate,
+    wrong: Option<String>,
+}
+
+impl<'w> Climb<'w> {
+    /// Up to the first size that takes long.
+    fn along(
+        sweep: &'w Sweep,
+        subject: &mut dyn Subject,
+        rng: &mut ChaCha8Rng,
+    ) -> Result<Option<Self>, Trouble> {
         let (mut points, mut rates) = (Vec::new(), Vec::new());
         let mut last = None;
         for (size, workload) in &sweep.sizes {
@@ -336,33 +382,24 @@ fn sweeps(
             let (seconds, wrong) = measure::time_roughly(workload.as_ref(), subject, rng)?;
             points.push((*size, seconds));
             rates.push(bandwidth(workload.working_set_bytes(), 0.02));
-            last = Some((workload, seconds, wrong));
+            last = Some((workload.as_ref(), wrong));
             if started.elapsed().as_secs_f64() > LONG_PLAY_S {
                 break;
             }
         }
-        let Some((workload, seconds, wrong)) = last else { continue };
-        seconds_per_element = seconds_per_element.max(seconds / workload.elements() as f64);
-        let rate = rates.last().expect("a size was timed");
-        judge_time(workload.as_ref(), seconds / workload.floor_s(rate), wrong.as_deref(), measured);
-        if points.len() < 2 {
-            measured
-                .omissions
-                .push(format!("growth over {axis} was not measured: one size took {seconds:.1} s"));
-            continue;
-        }
-        // What leaves a cache slows down, and that is not the submission's: the bytes of every size are counted at the pace of
-        // the largest, whatever else the time went into.
-        let slower = sweep.sizes.iter().zip(&rates).map(|((_, w), own)| w.floor_s(rate) - w.floor_s(own));
-        let at_one_pace: Vec<(f64, f64)> = points
-            .iter()
-            .zip(slower)
-            .map(|(&(size, seconds), slower)| (size, seconds + slower.max(0.0)))
-            .collect();
-        measured.growth(sweep, &at_one_pace);
-        measured.passes(sweep, &points, rate);
+        let (Some((workload, wrong)), Some(rate)) = (last, rates.last().cloned()) else { return Ok(None) };
+        let slower = sweep.sizes.iter().zip(&rates).map(|((_, w), own)| w.floor_s(&rate) - w.floor_s(own));
+        let slower = slower.map(|slower| slower.max(0.0)).collect();
+        Ok(Some(Self { points, slower, workload, rate, wrong }))
     }
-    Ok(seconds_per_element)
+
+    /// The power of the size with which time grows.
+    fn exponent(&self) -> f64 {
+        let at_one_pace = self.points.iter().zip(&self.slower);
+        let at_one_pace: Vec<(f64, f64)> =
+            at_one_pace.map(|(&(size, seconds), slower)| (size, seconds + slower)).collect();
+        measure::growth(&at_one_pace)
+    }
 }
 
 /// Between calls there is nothing to do. Work there is work that the clock does not see.
@@ -423,7 +460,7 @@ fn plain(name: &str, workload: &str, value: f64, unit: &str, floor: f64) -> Meas
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rand_chacha::ChaCha8Rng;
+    use crate::workload::Proof;
     use tribunal_contract::StateId;
 
     /// Eight tokens of a hundred bytes.
@@ -433,8 +470,8 @@ mod tests {
         fn name(&self) -> String {
             "8 tokens".to_owned()
         }
-        fn make(&self, _: &mut ChaCha8Rng, _: &mut dyn Subject, _: StateId) -> Result<(), Trouble> {
-            Ok(())
+        fn make(&self, _: &mut ChaCha8Rng, _: &mut dyn Subject, _: StateId) -> Result<Proof<'_>, Trouble> {
+            Ok(Box::new(|_| Ok(None)))
         }
         fn floor_bytes(&self) -> u64 {
             800
@@ -446,7 +483,7 @@ mod tests {
 
     fn charges(bytes: f64, claimed: f64) -> Vec<String> {
         let mut measured = Measured::default();
-        measured.kept(&EightTokens, Kept { bytes, claimed: Some(claimed) });
+        measured.kept(&EightTokens, Kept { bytes, claimed: Some(claimed), wrong: None });
         let numbers: Vec<(&str, f64)> =
             measured.measurements.iter().map(|m| (m.name.as_str(), m.value)).collect();
         assert_eq!(numbers[0], ("bytes_per_token", bytes / 8.0));

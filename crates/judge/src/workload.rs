@@ -105,13 +105,21 @@ pub struct Scratch {
     pub row_bytes: u64,
 }
 
+/// Asks a state for something that only what was put in can answer, and tells what is wrong with the answer.
+pub type Proof<'a> = Box<dyn FnOnce(&mut dyn Subject) -> Result<Option<String>, Trouble> + 'a>;
+
 /// Something that leaves a state behind.
 pub trait KeepsState: Send + Sync {
     /// `2048x768 float32`.
     fn name(&self) -> String;
 
     /// Makes one state under this name.
-    fn make(&self, rng: &mut ChaCha8Rng, subject: &mut dyn Subject, state: StateId) -> Result<(), Trouble>;
+    fn make(
+        &self,
+        rng: &mut ChaCha8Rng,
+        subject: &mut dyn Subject,
+        state: StateId,
+    ) -> Result<Proof<'_>, Trouble>;
 
     /// The fewest bytes that a state can keep alive.
     fn floor_bytes(&self) -> u64;

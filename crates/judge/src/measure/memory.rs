@@ -33,12 +33,14 @@ pub trait Weighed: Subject {
 }
 
 /// What a state keeps alive.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Kept {
     /// Bytes, weighed from outside.
     pub bytes: f64,
     /// What the subject says of the last state, if it is asked.
     pub claimed: Option<f64>,
+    /// What was wrong with an answer out of a state that had been weighed.
+    pub wrong: Option<String>,
 }
 
 /// Bytes that one more state keeps alive: how its own memory grows from state to state, all of them held.
@@ -48,18 +50,22 @@ pub fn kept_bytes(
     rng: &mut ChaCha8Rng,
 ) -> Result<Kept, Trouble> {
     subject.restart()?;
-    let mut steps = Vec::new();
-    let mut before = None;
+    let (mut steps, mut proofs) = (Vec::new(), Vec::new());
+    let (mut before, mut claimed) = (None, None);
     for state in 1..=STATES {
-        workload.make(rng, subject, StateId(state))?;
+        proofs.push(workload.make(rng, subject, StateId(state))?);
+        // A host may hold the inputs of a call until the next one; this one has none to speak of.
+        claimed = workload.claimed_bytes(subject, StateId(state))?;
         let now = subject.own_bytes()? as f64;
         steps.extend(before.replace(now).map(|before| now - before));
     }
-    let claimed = workload.claimed_bytes(subject, StateId(STATES))?;
-    for state in 1..=STATES {
+    let mut wrong = None;
+    for (state, proof) in (1..=STATES).zip(proofs) {
+        let why = proof(subject)?;
+        wrong = wrong.or(why);
         subject.release(StateId(state))?;
     }
-    Ok(Kept { bytes: median(&steps).max(0.0), claimed })
+    Ok(Kept { bytes: median(&steps).max(0.0), claimed, wrong })
 }
 
 /// Bytes at the peak of one play beyond what the process held before it, in a fresh process warmed by a small play.

@@ -299,8 +299,7 @@ impl Trial<'_, '_, '_> {
         if self.config.bits == 32 {
             return (used, worst);
         }
-        // A call has few numbers, and may be off by twice as much as a case.
-        (Spread::of(right, actual).used() / 2.0, worst)
+        (Spread::of_call(right, actual), worst)
     }
 
     fn describe(

@@ -24,6 +24,11 @@ impl Spread {
         spread
     }
 
+    /// The share of what is allowed that one call used. It has few numbers, and may be off by twice as much as many calls.
+    pub(super) fn of_call(attended: &Attended, actual: &[f64]) -> f64 {
+        Self::of(attended, actual).used() / 2.0
+    }
+
     pub(super) fn add(&mut self, other: &Self) {
         self.errors += other.errors;
         self.variances += other.variances;

@@ -9,7 +9,7 @@ use tribunal_runner::Trouble;
 
 use super::sampled::{Problem, Sample};
 use crate::measure::Rate;
-use crate::workload::{KeepsState, Play, Pool, Sweep, Workload, Workloads};
+use crate::workload::{KeepsState, Play, Pool, Proof, Sweep, Workload, Workloads};
 use crate::{Effort, Seed, Subject};
 
 const EPS: f64 = 1e-5;
@@ -83,14 +83,18 @@ impl Size {
         let x = self.pool.draw(rng, [self.rows, self.cols]);
         let forward = subject.call(&self.forward(&x, state))?;
         let dy = self.pool.draw(rng, [self.rows, self.cols]);
-        let backward = subject.call(&Call {
-            operation: "backward",
-            inputs: vec![Argument::Tensor(&dy), Argument::State(state)],
-            outputs: vec![self.spec(), self.parameter_spec(), self.parameter_spec()],
-            makes: None,
-        })?;
+        let backward = subject.call(&self.backward(&dy, state))?;
         subject.release(state)?;
         Ok(Answers { x, dy, forward, backward })
+    }
+
+    fn backward<'a>(&self, dy: &'a Tensor, state: StateId) -> Call<'a> {
+        Call {
+            operation: "backward",
+            inputs: vec![Argument::Tensor(dy), Argument::State(state)],
+            outputs: vec![self.spec(), self.parameter_spec(), self.parameter_spec()],
+            makes: None,
+        }
     }
 
     fn forward<'a>(&'a self, x: &'a Tensor, state: StateId) -> Call<'a> {
@@ -163,9 +167,21 @@ impl KeepsState for Size {
         Workload::name(self)
     }
 
-    fn make(&self, rng: &mut ChaCha8Rng, subject: &mut dyn Subject, state: StateId) -> Result<(), Trouble> {
+    fn make(
+        &self,
+        rng: &mut ChaCha8Rng,
+        subject: &mut dyn Subject,
+        state: StateId,
+    ) -> Result<Proof<'_>, Trouble> {
         let x = self.pool.draw(rng, [self.rows, self.cols]);
-        subject.call(&self.forward(&x, state)).map(|_| ())
+        let forward = subject.call(&self.forward(&x, state))?;
+        let dy = self.pool.draw(rng, [self.rows, self.cols]);
+        let sample = Sample::draw(rng, self.rows, self.cols);
+        Ok(Box::new(move |subject| {
+            let backward = subject.call(&self.backward(&dy, state))?;
+            let problem = Problem { x: &x, gamma: &self.gamma, beta: &self.beta, dy: &dy, eps: EPS };
+            Ok(problem.verify(&sample, &forward.outputs[0], &backward.outputs))
+        }))
     }
 
     fn floor_bytes(&self) -> u64 {
