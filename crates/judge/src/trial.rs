@@ -24,8 +24,9 @@ const STORES_ROWS: f64 = 0.5;
 /// Kept bytes over the least possible beyond which a cache is called bloated: half a tensor more than one.
 const BLOATED: f64 = 1.5;
 
-/// Kept bytes over what a cache says of itself beyond which it says too little. The contracts say so where they ask.
-const UNDERSTATED: f64 = 1.25;
+/// Kept bytes over what a cache says of itself beyond which it says too little, as the contracts say where they ask: an array of
+/// numpy for each token of two heads of 64 takes 1.38 times its numbers.
+const UNDERSTATED: f64 = 1.5;
 
 /// Share of the floor beyond which a time is not believed without a second look.
 const TOO_FAST: f64 = 1.5;
@@ -499,7 +500,8 @@ mod tests {
         assert_eq!(charges(900.0, 900.0), [""; 0]);
         assert_eq!(charges(900.0, 800.0), [""; 0], "an allocator takes its share");
         assert_eq!(charges(900.0, 5000.0), [""; 0], "room for what has not come may be counted");
-        assert_eq!(charges(1100.0, 800.0), ["nbytes_understated"]);
+        assert_eq!(charges(1100.0, 800.0), [""; 0], "and so does what a language puts before objects");
+        assert_eq!(charges(1100.0, 700.0), ["nbytes_understated"]);
         assert_eq!(charges(1100.0, f64::NAN), ["nbytes_understated"]);
         assert_eq!(charges(1600.0, 1600.0), ["cache_bloat"]);
         assert_eq!(charges(1600.0, 800.0), ["cache_bloat", "nbytes_understated"]);

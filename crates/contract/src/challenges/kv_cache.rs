@@ -110,7 +110,7 @@ pub const KV_CACHE: Challenge = Challenge {
             name: "nbytes",
             doc: "Bytes of memory that the cache takes as it stands, for keys, values and what belongs to them: scales, tables, \
                   empty blocks, copies. Room for tokens that have not come may be counted or not. A full cache that is weighed \
-                  from outside must not take more than 1.25 times what it says: the quarter is for allocators and for what a \
+                  from outside must not take more than 1.5 times what it says: the rest is for allocators and for what a \
                   language puts before an object.",
             inputs: &[CACHE],
             outputs: &[Field { name: "bytes", kind: Kind::Tensor("()"), doc: "int64" }],
