@@ -8,7 +8,7 @@ use rayon::prelude::*;
 
 use super::Outputs;
 use super::tile::{
-    AttentionSimd, GROUP, Group, Int4, Int8, Plain, STEP_MAX, Scores, Slots, State, Step, Stored, TILES_MAX,
+    AttentionSimd, GROUP, Group, Int4, Int8, LINE, Plain, STEP_MAX, Scores, Slots, State, Step, Stored, TILES_MAX,
     add_step,
 };
 use crate::kv_cache::{Format, Geometry, KvCache, TILE, rotate};
@@ -306,13 +306,17 @@ impl Span<'_> {
         let (dim, padded_group) = (problem.dim(), problem.padded_group());
         let seen: Vec<Range<usize>> =
             task.queries(problem).map(|query| problem.sees(task.sequence, query)).collect();
+        let last = self.tile_of(tokens.end - 1);
+        let mut ahead = self.places::<F>(self.tile_of(tokens.start) / F::TILES * F::TILES, last);
+        for tile in &ahead.tiles[..F::TILES] {
+            for line in (0..2 * plane_bytes).step_by(LINE) {
+                simd.prefetch_first(tile.wrapping_add(line));
+            }
+        }
         let queries = self.scaled_queries::<F, S>(simd);
         let mut chunk = Sums::new(seen.len() * padded_group, dim);
         let mut scores: Scores = [[0.0; STEP_MAX]; GROUP];
         let mut scales = [[0.0; STEP_MAX]; 2];
-
-        let last = self.tile_of(tokens.end - 1);
-        let mut ahead = self.places::<F>(self.tile_of(tokens.start) / F::TILES * F::TILES, last);
         for start in (tokens.start / CHUNK * CHUNK..tokens.end).step_by(CHUNK) {
             let part = tokens.start.max(start)..tokens.end.min(start + CHUNK);
             let first = self.tile_of(part.start) / F::TILES * F::TILES;
