@@ -160,8 +160,8 @@ pub enum AttentionError {
 /// # Types
 /// f32; the arithmetic is f32, on keys and values as they are stored. See [the module](self) for the accuracy.
 /// # Reproducibility
-/// Bitwise the same for any number of threads, any layout of the cache, and however the tokens are grouped into calls; not
-/// bitwise the same on another [`Isa`].
+/// Bitwise the same for any number of threads, any layout of the cache with blocks of a multiple of 16 tokens, and however
+/// the tokens are grouped into calls; not bitwise the same on another [`Isa`].
 /// # Edge cases
 /// A query that sees no token, because more queries are valid than the cache has tokens, or that is not valid, gives zeros,
 /// and `lse` of negative infinity. A score of positive infinity or NaN makes its query's result NaN, and no other query is

@@ -8,8 +8,8 @@ use rayon::prelude::*;
 
 use super::Outputs;
 use super::tile::{
-    AttentionSimd, GROUP, Group, Int4, Int8, LINE, Plain, STEP_MAX, Scores, Slots, State, Step, Stored, TILES_MAX,
-    add_step,
+    AttentionSimd, GROUP, Group, Int4, Int8, LINE, Plain, STEP_MAX, Scores, Slots, State, Step, Stored,
+    TILES_MAX, add_step,
 };
 use crate::kv_cache::{Format, Geometry, KvCache, TILE, rotate};
 use crate::simd::{Load, Token, dispatch};

@@ -23,6 +23,10 @@ pub(super) trait Stored {
     /// How many tiles are taken at a time. Results depend on it.
     const TILES: usize;
 
+    /// How many of these have their scores taken together where a vector is a tile, 1 or 2: with 2, a query is loaded half as
+    /// often, for which memory is read out of order. Which is faster has been measured.
+    const TOGETHER: usize = 1;
+
     /// How large a value is.
     const BITS: usize;
 
@@ -51,9 +55,10 @@ pub(super) trait Stored {
 pub(super) struct Plain<T>(PhantomData<T>);
 
 macro_rules! plain {
-    ($value:ty, $tiles:literal) => {
+    ($value:ty, $tiles:literal, $together:literal) => {
         impl Stored for Plain<$value> {
             const TILES: usize = $tiles;
+            const TOGETHER: usize = $together;
             const BITS: usize = 8 * size_of::<$value>();
             const INTEGER: bool = false;
 
@@ -78,9 +83,9 @@ macro_rules! plain {
     };
 }
 
-plain!(f32, 1);
-plain!(f16, 2);
-plain!(bf16, 2);
+plain!(f32, 1, 1);
+plain!(f16, 2, 1);
+plain!(bf16, 2, 2);
 
 macro_rules! packed {
     ($(#[$doc:meta])* $stored:ident, $bits:literal, $nibbles:literal, $load:ident) => {
@@ -297,8 +302,10 @@ unsafe fn multiply_all<F: Stored, S: AttentionSimd, const R: usize>(
     let q = group.q.as_ptr();
     // SAFETY: the caller vouches for everything.
     unsafe {
-        if S::LANES == LANES_MAX {
+        if S::LANES == LANES_MAX && F::TOGETHER == 1 {
             multiply::<F, S, R, 1, 2>(simd, step, q, scores);
+        } else if S::LANES == LANES_MAX {
+            multiply::<F, S, R, 2, 1>(simd, step, q, scores);
         } else if S::LANES == LANES_MIN {
             multiply::<F, S, R, 4, 1>(simd, step, q, scores);
         } else {
@@ -318,21 +325,29 @@ unsafe fn multiply<F: Stored, S: AttentionSimd, const R: usize, const J: usize, 
     q: *const f32,
     scores: &mut Scores,
 ) {
+    // How many tiles these are; where `J` vectors are less than a tile, only the first of its vectors prefetch.
+    let tiles = (J * S::LANES).div_ceil(TILE);
     for at in (0..F::TILES * TILE).step_by(J * S::LANES) {
-        let (tile, slot) = (at / TILE, at % TILE);
-        let (keys, ahead) = (step.tiles[tile], step.ahead(tile * step.plane_bytes));
+        let mut places = [(std::ptr::null(), 0); J];
+        for (j, place) in places.iter_mut().enumerate() {
+            let token = at + j * S::LANES;
+            *place = (step.tiles[token / TILE], token % TILE);
+        }
+        let prefetch = step.prefetch && at.is_multiple_of(TILE);
+        let ahead = step.ahead(at / TILE * step.plane_bytes);
         let mut sums = [[[simd.splat(0.0); J]; R]; U];
         for d in (0..step.dim).step_by(U) {
             for (u, sums) in sums.iter_mut().enumerate() {
-                let byte = (d + u) * TILE * F::BITS / 8;
-                if step.prefetch && slot == 0 && byte.is_multiple_of(LINE) {
-                    simd.prefetch_first(ahead.wrapping_add(byte));
+                let byte = (d + u) * tiles * TILE * F::BITS / 8;
+                if prefetch && byte.is_multiple_of(LINE) {
+                    for line in (0..tiles * TILE * F::BITS / 8).step_by(LINE) {
+                        simd.prefetch_first(ahead.wrapping_add(byte + line));
+                    }
                 }
                 let mut k = [simd.splat(0.0); J];
-                for (j, k) in k.iter_mut().enumerate() {
-                    // SAFETY: the caller vouches for the tile, whose keys have `dim` values, a multiple of `U`; `J` vectors are
-                    // a tile at most.
-                    *k = unsafe { F::key(simd, keys, d + u, slot + j * S::LANES) };
+                for (k, (tile, slot)) in k.iter_mut().zip(places) {
+                    // SAFETY: the caller vouches for the tile, whose keys have `dim` values, a multiple of `U`.
+                    *k = unsafe { F::key(simd, tile, d + u, slot) };
                 }
                 for (r, sums) in sums.iter_mut().enumerate() {
                     // SAFETY: the caller vouches for the queries, which are as long as keys.
