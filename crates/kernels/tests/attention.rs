@@ -11,9 +11,9 @@ use tribunal_kernels::Isa;
 use tribunal_kernels::attention::{AttentionError, Options, Outputs, Queries, attend};
 use tribunal_kernels::kv_cache::{Config, Format, KvCache, Layout};
 
-/// Tokens that are summed on their own, and the largest tile, as the kernel has them: lengths around these are worth a test.
+/// Tokens that are summed on their own, and the largest step, as the kernel has them: lengths around these are worth a test.
 const CHUNK: usize = 1024;
-const TILE: usize = 64;
+const STEP: usize = 64;
 
 fn config(sequences: usize, kv_heads: usize, head_dim: usize, max_len: usize, format: Format) -> Config {
     Config { layers: 1, sequences, kv_heads, head_dim, max_len, format, layout: Layout::Contiguous }
@@ -44,7 +44,7 @@ fn instruction_sets_of_this_machine_are_named() {
 fn decoding_over_contexts_of_every_length() {
     for format in Format::ALL {
         for len in
-            [1, 2, 15, 16, 17, 31, 33, TILE - 1, TILE, TILE + 1, 200, CHUNK - 1, CHUNK, CHUNK + 1, 2500]
+            [1, 2, 15, 16, 17, 31, 33, STEP - 1, STEP, STEP + 1, 200, CHUNK - 1, CHUNK, CHUNK + 1, 2500]
         {
             let (cache, model) = filled(config(2, 2, 64, 3000, format), &[len, len / 2 + 1], len as u64);
             let asked = ask(cache.config(), 8, 1, &[1, 1], 7);
@@ -177,10 +177,12 @@ fn results_do_not_depend_on_the_number_of_threads() {
 
 #[test]
 fn windows_end_where_they_should() {
-    let (cache, model) = filled(paged(config(2, 1, 16, 1200, Format::F32), 16), &[1200, 90], 5);
-    let asked = ask(cache.config(), 4, 18, &[18, 18], 5);
-    for tokens in [1, 2, 15, 16, 17, 63, 64, 65, 89, 90, 91, 1023, 1024, 1025, usize::MAX] {
-        check(&cache, &model, 0, &asked, &window(tokens), &format!("a window of {tokens}"));
+    for format in Format::ALL {
+        let (cache, model) = filled(paged(config(2, 1, 16, 1200, format), 16), &[1200, 90], 5);
+        let asked = ask(cache.config(), 4, 18, &[18, 18], 5);
+        for tokens in [1, 2, 15, 16, 17, 63, 64, 65, 89, 90, 91, 1023, 1024, 1025, usize::MAX] {
+            check(&cache, &model, 0, &asked, &window(tokens), &format!("a window of {tokens}"));
+        }
     }
 }
 
@@ -298,6 +300,81 @@ fn nan_and_infinity_stay_where_they_are_seen() {
                     }
                 }
             }
+        }
+    }
+}
+
+#[test]
+fn a_row_of_integers_that_is_not_finite_spoils_what_sees_it() {
+    for format in [Format::Int8, Format::Int4] {
+        for in_keys in [true, false] {
+            let one = config(1, 1, 16, 200, format);
+            let (t, at) = (150, 70);
+            let (mut k, mut v) = (normal(t * 16, 1.0, 1), normal(t * 16, 1.0, 2));
+            let asked = ask(&one, 4, t, &[t], 5);
+            let answer = |k: &[f32], v: &[f32], isa| {
+                let mut cache = KvCache::new(one).expect("a cache");
+                cache.append(0, k, v, &[t]).expect("there is room");
+                run(&cache, 0, &asked, &Options { isa: Some(isa), ..Options::default() }, 0)
+                    .expect("sizes agree")
+            };
+            let (good_k, good_v) = (k.clone(), v.clone());
+            (if in_keys { &mut k } else { &mut v })[at * 16 + 5] = f32::NAN;
+            for isa in Isa::available() {
+                let (good, got) = (answer(&good_k, &good_v, isa), answer(&k, &v, isa));
+                for (row, (good, got)) in good.out.chunks(16).zip(got.out.chunks(16)).enumerate() {
+                    let context = format!("row {row}, {}, {isa}: {got:?}", format.name());
+                    if row % t >= at {
+                        assert!(got.iter().all(|o| o.is_nan()), "{context}");
+                    } else {
+                        assert!(good == got, "{context}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn scores_of_negative_infinity_weigh_nothing() {
+    for format in [Format::F32, Format::F16, Format::Bf16] {
+        let one = config(1, 1, 16, 40, format);
+        for (tokens, masked) in [(17, 15..16), (40, 0..33), (40, 0..40)] {
+            let mut k = vec![0.0; tokens * 16];
+            k[masked.start * 16..masked.end * 16].fill(f32::NEG_INFINITY);
+            let v: Vec<f32> = (0..tokens * 16).map(|i| (i / 16) as f32).collect();
+            let mut cache = KvCache::new(one).expect("a cache");
+            cache.append(0, &k, &v, &[tokens]).expect("there is room");
+            let asked = Asked { heads: 4, q: vec![1.0; 4 * 16], lengths: vec![1] };
+            for isa in Isa::available() {
+                let window = std::num::NonZeroUsize::new(if tokens == 17 { 2 } else { 40 });
+                let got =
+                    run(&cache, 0, &asked, &Options { isa: Some(isa), window, ..Options::default() }, 0);
+                let got = got.expect("sizes agree");
+                let seen = tokens.saturating_sub(40.min(window.map_or(40, usize::from)))..tokens;
+                let open: Vec<usize> = seen.filter(|token| !masked.contains(token)).collect();
+                let sum: usize = open.iter().sum();
+                let mean = if open.is_empty() { 0.0 } else { sum as f32 / open.len() as f32 };
+                let context = format!("{tokens} tokens, {}, {isa}: {got:?}", format.name());
+                assert!(got.out.iter().all(|o| (o - mean).abs() <= 1e-5 * mean), "{context}");
+                assert!(
+                    got.lse.iter().all(|lse| (lse - (open.len() as f32).ln()).abs() <= 1e-5
+                        || lse.is_infinite() && open.is_empty()),
+                    "{context}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn tiny_queries_weigh_all_alike() {
+    for format in Format::ALL {
+        let (cache, model) = filled(config(1, 1, 16, 100, format), &[100], 5);
+        for size in [1e-30, 1e-36, 1e-38, 1e-44] {
+            let q = (0..4 * 16).map(|i| if i % 16 < 2 { size } else { 0.0 }).collect();
+            let asked = Asked { heads: 4, q, lengths: vec![1] };
+            check(&cache, &model, 0, &asked, &Options::default(), &format!("queries of {size}"));
         }
     }
 }

@@ -22,8 +22,8 @@
 //!   up, and weights times scales are rounded to 16 bits of the largest in a step, in two halves of 8. Elsewhere values
 //!   are widened to f32.
 //! - **Split.** The context is cut into chunks of 1024 tokens, each is summed on its own, and the sums are added in order.
-//!   This is done whoever does the work, so a result depends neither on the number of threads, nor on the layout of the
-//!   cache, nor on how many tokens are asked about at once.
+//!   This is done whoever does the work, so a result depends neither on the number of threads, nor on how many tokens
+//!   are asked about at once, nor on the layout of the cache if its blocks have a multiple of 16 tokens.
 //!
 //! # Cost
 //!
@@ -42,7 +42,8 @@
 //! most), of tiles to a chunk (64 at most), and of chunks. So a result is within
 //! `sum p e |v| + (sum p e + (136 + n / 1024) u) sum p |v|`. With integers and VNNI a weight times its scale is off by half of
 //! `1 / 65535` of the largest among the 64 tokens of a step, which adds at most `1 / 131070` of that step's largest `p |v|`, over
-//! all columns, for each of its tokens. `tests/attention.rs` asserts it.
+//! all columns, for each of its tokens; or by as much of `1e-30`, if all in the step are less. In blocks of fewer than 16 tokens
+//! there are more steps: 136 becomes `72 + 1024 / block_len`. `tests/attention.rs` asserts it.
 //!
 //! # Source
 //!
@@ -164,7 +165,7 @@ pub enum AttentionError {
 /// the tokens are grouped into calls; not bitwise the same on another [`Isa`].
 /// # Edge cases
 /// A query that sees no token, because more queries are valid than the cache has tokens, or that is not valid, gives zeros,
-/// and `lse` of negative infinity. A score of positive infinity or NaN makes its query's result NaN, and no other query is
+/// and `lse` of negative infinity; so does one all of whose scores are negative infinity. A score of positive infinity or NaN makes its query's result NaN, and no other query is
 /// affected. A value that is not finite spoils its column in the queries that see it, or, stored as integers, its row.
 /// # Errors
 /// [`AttentionError`] if there is no such layer, sizes do not match, the scale is not finite, or the CPU lacks the

@@ -507,7 +507,8 @@ impl ScaledQueries {
             }
             // What is nothing otherwise makes the scale NaN if there is a NaN or an infinity.
             let scale = (simd.reduce_max(largest) + simd.reduce_add(nothing)) / 127.0;
-            let reciprocal = if scale == 0.0 { 0.0 } else { 1.0 / scale };
+            // Smaller ones have no reciprocal, and leave nothing of a score.
+            let reciprocal = if scale < f32::MIN_POSITIVE { 0.0 } else { 1.0 / scale };
             for q in &mut *row {
                 *q = (*q * reciprocal).round_ties_even().clamp(-127.0, 127.0);
             }

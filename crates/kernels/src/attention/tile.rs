@@ -155,9 +155,9 @@ pub(super) struct State {
 impl State {
     pub(super) const EMPTY: State = State { exponent: f32::NEG_INFINITY, sum: 0.0 };
 
-    /// Whether it has seen no score.
+    /// Whether it has seen no score but negative infinity, whose power of two may not be quite zero.
     pub(super) fn is_empty(self) -> bool {
-        self.exponent == f32::NEG_INFINITY && self.sum == 0.0
+        self.exponent == f32::NEG_INFINITY && !self.sum.is_nan()
     }
 }
 
@@ -221,8 +221,9 @@ pub(super) type Scores = [[f32; STEP_MAX]; GROUP];
 /// Adds the tokens that are seen to the states of `R` queries, and to their outputs.
 ///
 /// # Safety
-/// - `o` holds `R * step.dim` values, and `group` has `R` queries of so many.
-/// - The first `F::TILES` of `step.tiles` can be read, and are of `F` with keys of `step.dim` values.
+/// - `o` holds `R * step.dim` values, and `group` has `R` queries of so many, as codes too if `F` is of integers.
+/// - The first `F::TILES` of `step.tiles` can be read, and are of `F` with keys of `step.dim` values; of each, what is seen ends
+///   at [`TILE`] or before.
 #[inline(always)]
 pub(super) unsafe fn add_step<F: Stored, S: AttentionSimd, const R: usize>(
     simd: S,
@@ -232,6 +233,7 @@ pub(super) unsafe fn add_step<F: Stored, S: AttentionSimd, const R: usize>(
     states: &mut [State],
     scores: &mut Scores,
 ) {
+    const { assert!(!F::INTEGER || F::TILES == TILES_MAX, "VNNI reads all tiles") };
     // SAFETY: the caller vouches for everything.
     unsafe { multiply_all::<F, S, R>(simd, step, group, scores) };
     let mut factors = [0.0; R];
@@ -408,7 +410,8 @@ unsafe fn exponentiate<F: Stored, S: AttentionSimd>(
         factor = (state.exponent - exponent).exp2();
         state.exponent = exponent;
     }
-    let exponent = simd.splat(state.exponent);
+    // As long as all scores are negative infinity, so is the exponent.
+    let exponent = simd.splat(if state.exponent == f32::NEG_INFINITY { 0.0 } else { state.exponent });
     let scaling = simd.scaling(1.0, 0.0);
     let zero = simd.splat(0.0);
     let mut sum = zero;

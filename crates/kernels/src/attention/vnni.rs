@@ -142,7 +142,7 @@ unsafe fn round<const R: usize>(weights: &Scores) -> Weights {
     let mut rounded =
         Weights { halves: [[[0; STEP_MAX]; 2]; GROUP], units: [0.0; GROUP], sums: [0.0; GROUP] };
     for (r, weights) in weights.iter().enumerate().take(R) {
-        // SAFETY: chunks have sixteen weights.
+        // SAFETY: a step has sixteen weights a tile, and as many bytes for each of their halves.
         unsafe {
             let load = |tile: usize| _mm512_loadu_ps(weights.as_ptr().add(tile * TILE));
             let (mut largest, mut nothing) = (_mm512_set1_ps(LARGEST_MIN), _mm512_setzero_ps());

@@ -19,10 +19,12 @@ pub enum Format {
     F16,
     /// 2 bytes a value, rounded to the nearest.
     Bf16,
-    /// A byte a value: `scale * c` for `c` in -127..=127. Off by half a scale at most, which is 1/254 of the largest of the row.
+    /// A byte a value: `scale * c` for `c` in -127..=127. Off by half a scale at most, which is 1/254 of the largest of the row, if
+    /// that is from 0.008 to 8e6. The scale is an f16: rows that are smaller lose bits, below 4e-6 all of them; a larger one becomes
+    /// NaN.
     Int8,
     /// Half a byte a value: `scale * (c - 7.5)` for `c` in 0..=15, so there is no zero. Off by half a scale at most, which
-    /// is 1/15 of the largest of the row.
+    /// is 1/15 of the largest of the row, if that is from 0.0005 to 4.9e5; below 2e-7 nothing is left.
     Int4,
 }
 
@@ -225,9 +227,10 @@ fn nibble(at: usize) -> (usize, usize) {
 
 /// Stores the scale that makes `codes` of the largest value. Returns what values are multiplied by to become codes.
 fn write_scale(scale: &mut [u8], values: &[f32], codes: f32) -> f32 {
-    // A NaN or an infinity makes the whole row one.
-    let largest =
-        values.iter().fold(0.0, |largest: f32, x| if x.abs() <= largest { largest } else { x.abs() });
+    // A NaN or an infinity makes the whole row NaN.
+    let largest = values.iter().fold(0.0, |largest: f32, x| largest.max(x.abs()));
+    let nothing: f32 = values.iter().map(|x| x * 0.0).sum();
+    let largest = largest + nothing;
     let rounded = f16::from_f32(largest / codes);
     scale.copy_from_slice(&rounded.to_ne_bytes());
     if rounded == f16::ZERO { 0.0 } else { 1.0 / rounded.to_f32() }

@@ -256,7 +256,7 @@ fn rounded_query(q: &[f32], dim: usize, scale: f32) -> (Vec<f64>, f64) {
     let scaled: Vec<f32> = q.iter().map(|q| q * rate).collect();
     let q = rotated(&scaled, dim);
     let step = q.iter().fold(0.0, |largest: f32, q| largest.max(q.abs())) / 127.0;
-    let reciprocal = if step == 0.0 { 0.0 } else { 1.0 / step };
+    let reciprocal = if step < f32::MIN_POSITIVE { 0.0 } else { 1.0 / step };
     let code = |q: &f32| (q * reciprocal).round_ties_even().clamp(-127.0, 127.0);
     let step_wide = f64::from(step) * std::f64::consts::LN_2;
     (q.iter().map(|q| f64::from(code(q)) * step_wide).collect(), step_wide)
@@ -283,13 +283,18 @@ struct Exact {
 /// - Where such keys are padded, rounding leaves something in the padding, up to half a step, which the model does not have;
 ///   it meets half a step in the query.
 /// - Weights below `2^-125` may be anything up to that.
-/// - A weighted value passes the additions of a tile (64 at most), of the tiles of a chunk (1024 / 16 at most), and of the
-///   chunks, and the division takes two roundings more.
+/// - A weighted value passes the additions of a step (64 at most), of the steps of a chunk (1024 / 16 at most, or more in
+///   smaller blocks), and of the chunks, and the division takes two roundings more.
 /// - Where values are integers, weights times scales may be rounded to 16 bits of the largest among some tokens in a row,
 ///   64 at most: by half of `1 / 65535` of it. Times a value in steps, of which the largest value of each token is 127 or
 ///   7.5, that is `1 / 131070` of the largest among these tokens of weight times value.
 /// - Numerator and denominator are off by all of this each, but the denominator's sums have fewer terms.
-fn attend_exactly(q: &[f32], tokens: &[(&[f32], &[f32])], scale: f32, format: Format) -> Exact {
+fn attend_exactly(q: &[f32], tokens: &[(&[f32], &[f32])], scale: f32, config: &Config) -> Exact {
+    let format = config.format;
+    let tile = match config.layout {
+        Layout::Paged { block_len, .. } => block_len.min(16) as f64,
+        Layout::Contiguous => 16.0,
+    };
     let integer = !FLOATS.contains(&format);
     let dim = q.len().next_multiple_of(16);
     let d = dim as f64;
@@ -325,7 +330,7 @@ fn attend_exactly(q: &[f32], tokens: &[(&[f32], &[f32])], scale: f32, format: Fo
     let scores: Vec<f64> = tokens.iter().map(|(k, _)| score(k)).collect();
     let largest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let sum: f64 = scores.iter().map(|s| (s - largest).exp()).sum();
-    let additions = 64.0 + 1024.0 / 16.0 + n / 1024.0 + 8.0;
+    let additions = 64.0 + 1024.0 / tile + n / 1024.0 + 8.0;
     let tiny = 2.0_f64.powi(-124);
     let weights: Vec<[f64; 2]> = tokens
         .iter()
@@ -405,7 +410,7 @@ pub(crate) fn assert_answer(
                     .iter()
                     .map(|[k, v]| (&k[columns.clone()], &v[columns.clone()]))
                     .collect();
-                let exact = attend_exactly(q, &seen, scale, model.config.format);
+                let exact = attend_exactly(q, &seen, scale, &model.config);
                 let pairs = out.iter().zip(&exact.out).chain([(&got.lse[row], &exact.lse)]);
                 for (c, (&got, &[value, budget])) in pairs.enumerate() {
                     let used = (f64::from(got) - value).abs() / budget;
