@@ -100,8 +100,8 @@
 //! |---|--:|--:|--:|
 //! | FLOPs of the 100th token | 3.465e7 | 2.821e10 | 814 |
 //! | FLOPs of the prompt and all tokens | 2.877e10 | 2.679e12 | 93 |
-//! | seconds of the 100th token | 0.00288 | 1.58 | 546 |
-//! | seconds of the prompt and all tokens | 1.67 | 146 | 87 |
+//! | seconds of the 100th token | 0.00232 | 1.55 | 668 |
+//! | seconds of the prompt and all tokens | 1.65 | 152 | 92 |
 //!
 //! A single token reads all weights for two FLOPs each, so its time shrinks less than its FLOPs. (`cargo run --release -p
 //! tribunal-kernels --example cached_decoding_figure` prints this and draws `docs/figures/cached_decoding.svg`.)
