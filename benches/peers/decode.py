@@ -37,7 +37,8 @@ import statistics
 import sys
 from itertools import cycle
 
-from common import aligned, cells, heading, huge, lead, option_parser, pointer, race, row, run, table
+from common import (aligned, cells, fastest, heading, huge, lead, onnxruntime_session, option_parser, pointer, race, row,
+                    run, table)
 
 SHAPES = [(1, 1024), (1, 8192), (1, 32768), (4, 1024), (4, 8192), (4, 32768), (16, 1024), (16, 8192)]
 HEADS, KV_HEADS, DIM = 32, 8, 128
@@ -294,11 +295,7 @@ def onnxruntime_calls(cell, slots, scales=None):
                               infos({"answer": answer, "new keys": k, "new values": v}))
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
-    settings = onnxruntime.SessionOptions()
-    settings.intra_op_num_threads, settings.inter_op_num_threads = cell.threads, 1
-    # Threads spin within a run, as they do by default; but not for the 35 ms after it, into others' turns.
-    settings.add_session_config_entry("session.force_spinning_stop", "1")
-    session = onnxruntime.InferenceSession(model.SerializeToString(), settings, providers=["CPUExecutionProvider"])
+    session = onnxruntime_session(model, cell.threads)
     wrap = onnxruntime.OrtValue.ortvalue_from_numpy
     constants = {name: wrap(array) for name, array in (values | {"answer": answer}).items()}
     bindings = []
@@ -547,10 +544,6 @@ def missed(goals, processes, ratio):
 
 def peers_of(seconds):
     return [name for name in seconds if name not in ("probe", IN_F32) and not name.startswith("ours")]
-
-
-def fastest(processes, name):
-    return min(min(seconds[name]) for seconds in processes)
 
 
 def all_times(record):

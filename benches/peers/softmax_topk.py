@@ -28,7 +28,8 @@ import ctypes
 import statistics
 import sys
 
-from common import Arena, aligned, cells, heading, lead, option_parser, pointer, race, row, run, table
+from common import (Arena, aligned, cells, fastest, heading, lead, onnxruntime_session, option_parser, pointer, race, row,
+                    run, table)
 
 SHAPES = [(64, 32000), (64, 50257), (64, 128256), (16, 151936)]
 KS = [1, 5, 50, 256]
@@ -97,11 +98,7 @@ def onnxruntime_calls(slots, k, threads):
          helper.make_tensor_value_info("indices", TensorProto.INT64, [rows, k])],
         [numpy_helper.from_array(np.array([k]), "k")])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
-    settings = onnxruntime.SessionOptions()
-    settings.intra_op_num_threads, settings.inter_op_num_threads = threads, 1
-    # Threads spin within a run, as they do by default; but not for the 35 ms after it, into others' turns.
-    settings.add_session_config_entry("session.force_spinning_stop", "1")
-    session = onnxruntime.InferenceSession(model.SerializeToString(), settings, providers=["CPUExecutionProvider"])
+    session = onnxruntime_session(model, threads)
     probs, indices = aligned(np.zeros((rows, k), np.float32)), aligned(np.zeros((rows, k), np.int64))
     bindings = []
     for slot in slots:
@@ -229,10 +226,6 @@ def report(record):
 
 def peers_of(seconds):
     return [name for name in seconds if name != "ours" and name not in PROBES]
-
-
-def fastest(processes, name):
-    return min(min(seconds[name]) for seconds in processes)
 
 
 def floor_lead(processes, name):

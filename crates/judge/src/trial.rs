@@ -346,6 +346,7 @@ fn sweeps(
         // A machine that is busy with something else for a moment is no defect: a defect is there when one looks again.
         if climb.exponent() > sweep.most
             && let Some(again) = Climb::along(sweep, subject, rng)?
+            && again.wrong.is_none()
             && again.exponent() < climb.exponent()
         {
             climb = again;
