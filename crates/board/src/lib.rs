@@ -18,10 +18,12 @@ mod phrases;
 pub mod ranking;
 pub mod replay;
 mod store;
+pub mod summary;
 pub mod terminal;
 mod words;
 
 pub use store::{Contents, Damaged, Store, StoreError};
+pub use summary::Summary;
 pub use terminal::Style;
 
 #[cfg(test)]

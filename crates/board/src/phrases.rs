@@ -1,6 +1,6 @@
 //! What the terminal and Markdown say in the same words.
 
-use tribunal_judge::{Dimension, Effort, Measurement, Outcome, Ruling, Verdict};
+use tribunal_judge::{Dimension, Effort, Measurement, Ruling, Verdict};
 
 use crate::ranking::{self, Place, Standings};
 use crate::{clean, words};
@@ -47,8 +47,8 @@ pub(crate) fn rank(place: &Place<'_>) -> String {
 
 /// The score, marked where a gate lowered it.
 pub(crate) fn score(place: &Place<'_>) -> String {
-    let capped = if ranking::capped_from(place.verdict).is_some() { "*" } else { "" };
-    words::score(place.verdict.score) + capped
+    let capped = if place.summary.capped_from.is_some() { "*" } else { "" };
+    words::score(place.summary.score) + capped
 }
 
 /// Everything that is needed to recompute a score from its row.
@@ -68,11 +68,14 @@ pub(crate) fn legend(standings: &Standings<'_>) -> String {
         "score = weighted mean of the dimensions assessed (– is not assessed): {}.",
         weights.join(", ")
     );
-    if has(&|place| ranking::capped_from(place.verdict).is_some()) {
+    if has(&|place| place.summary.capped_from.is_some()) {
         text += " * capped: something critical failed.";
     }
-    if has(&|place| place.verdict.outcome == Ruling::Disqualified) {
+    if has(&|place| place.summary.outcome == Ruling::Disqualified) {
         text += " Disqualified is 0.";
+    }
+    if has(&|place| place.range.is_some_and(|[best, worst]| best < worst)) {
+        text += " range = the places in 95 % of draws of other cases and workloads.";
     }
     if has(&|place| place.tied) {
         text += &format!(" = tied: within {} points of the best of that place.", ranking::TIE_POINTS);
@@ -80,11 +83,18 @@ pub(crate) fn legend(standings: &Standings<'_>) -> String {
     text
 }
 
-/// What kept a verdict from being ranked: the first thing the machine was at fault for. Cleaned.
+/// The ranks within the noise: `2–5`.
+pub(crate) fn range(place: &Place<'_>) -> String {
+    match place.range {
+        Some([best, worst]) if best == worst => best.to_string(),
+        Some([best, worst]) => format!("{best}–{worst}"),
+        None => String::new(),
+    }
+}
+
+/// What kept a verdict from being ranked. Cleaned.
 pub(crate) fn why_unranked(place: &Place<'_>) -> String {
-    let outcome = Outcome::Infrastructure;
-    let cause = place.verdict.findings.iter().find(|finding| finding.outcome == outcome);
-    cause.map_or_else(|| "no evidence".to_owned(), |finding| clean::cut(&finding.message, 200))
+    place.summary.cause.as_deref().map_or_else(|| "no evidence".to_owned(), |cause| clean::cut(cause, 200))
 }
 
 /// Column headings: a dimension's beginning.

@@ -6,9 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tribunal_judge::{Dimension, Ruling, Severity, Verdict};
+use tribunal_judge::{Dimension, Ruling};
 
-use crate::failures;
+use crate::Summary;
 
 /// Scores as close as this are called equal.
 pub const TIE_POINTS: f64 = 0.5;
@@ -37,67 +37,70 @@ pub struct Place<'a> {
     pub tied: bool,
     /// The contestant's name, with the verdict's id where several have that name. Not yet cleaned.
     pub label: String,
-    /// The gravest failure, in a few words. Not yet cleaned.
-    pub suspect: Option<String>,
+    /// The best and the worst rank in 95 % of draws of other cases and workloads.
+    pub range: Option<[usize; 2]>,
     /// The verdict.
-    pub verdict: &'a Verdict,
+    pub summary: &'a Summary,
 }
 
 /// Of verdicts on the same contestant and challenge, the last.
-pub fn latest(verdicts: Vec<Verdict>) -> Vec<Verdict> {
-    let key = |verdict: &Verdict| (verdict.submission.challenge.clone(), verdict.submission.name.clone());
+pub fn latest(summaries: Vec<Summary>) -> Vec<Summary> {
+    let key = |summary: &Summary| (summary.submission.challenge.clone(), summary.submission.name.clone());
     let mut seen = BTreeSet::new();
-    let mut kept: Vec<_> = verdicts.into_iter().rev().filter(|verdict| seen.insert(key(verdict))).collect();
+    let mut kept: Vec<_> = summaries.into_iter().rev().filter(|summary| seen.insert(key(summary))).collect();
     kept.reverse();
     kept
 }
 
 /// The standings of every challenge that occurs.
-pub fn rank(verdicts: &[Verdict]) -> Vec<Standings<'_>> {
-    let mut challenges: BTreeMap<&str, Vec<&Verdict>> = BTreeMap::new();
-    for verdict in verdicts {
-        challenges.entry(&verdict.submission.challenge).or_default().push(verdict);
+pub fn rank(summaries: &[Summary]) -> Vec<Standings<'_>> {
+    let mut challenges: BTreeMap<&str, Vec<&Summary>> = BTreeMap::new();
+    for summary in summaries {
+        challenges.entry(&summary.submission.challenge).or_default().push(summary);
     }
-    challenges.into_iter().map(|(challenge, verdicts)| standings(challenge, verdicts)).collect()
+    challenges.into_iter().map(|(challenge, summaries)| standings(challenge, summaries)).collect()
 }
 
-fn standings<'a>(challenge: &'a str, mut verdicts: Vec<&'a Verdict>) -> Standings<'a> {
-    verdicts.sort_by(|a, b| {
+fn standings<'a>(challenge: &'a str, mut summaries: Vec<&'a Summary>) -> Standings<'a> {
+    summaries.sort_by(|a, b| {
         (a.outcome.cmp(&b.outcome))
             .then(points(b).total_cmp(&points(a)))
             .then_with(|| (&a.submission.name, &a.id).cmp(&(&b.submission.name, &b.id)))
     });
-    let cautions = cautions(&verdicts);
-    let weights = weights(&verdicts);
-    let repeated = |name: &str| verdicts.iter().filter(|verdict| verdict.submission.name == name).count() > 1;
-    let place = |verdict: &'a Verdict| Place {
+    let cautions = cautions(&summaries);
+    let weights = weights(&summaries);
+    let mut named: BTreeMap<&str, usize> = BTreeMap::new();
+    for summary in &summaries {
+        *named.entry(&summary.submission.name).or_default() += 1;
+    }
+    let place = |summary: &'a Summary| Place {
         rank: 0,
         tied: false,
-        label: if repeated(&verdict.submission.name) {
-            format!("{} ({})", verdict.submission.name, verdict.id)
+        label: if named[summary.submission.name.as_str()] > 1 {
+            format!("{} ({})", summary.submission.name, summary.id)
         } else {
-            verdict.submission.name.clone()
+            summary.submission.name.clone()
         },
-        suspect: failures::kinds(verdict).first().map(|kind| kind.title.clone()),
-        verdict,
+        range: None,
+        summary,
     };
     let (places, unranked): (Vec<_>, Vec<_>) =
-        verdicts.iter().map(|verdict| place(verdict)).partition(|place| is_ranked(place.verdict));
+        summaries.iter().map(|summary| place(summary)).partition(|place| is_ranked(place.summary));
     Standings { challenge, weights, places: number(places), unranked, cautions }
 }
 
-fn is_ranked(verdict: &Verdict) -> bool {
-    verdict.outcome != Ruling::Infrastructure && verdict.score.is_some()
+fn is_ranked(summary: &Summary) -> bool {
+    summary.outcome != Ruling::Infrastructure && summary.score.is_some()
 }
 
-fn points(verdict: &Verdict) -> f64 {
-    verdict.score.unwrap_or(f64::NEG_INFINITY)
+fn points(summary: &Summary) -> f64 {
+    summary.score.unwrap_or(f64::NEG_INFINITY)
 }
 
 fn number(mut places: Vec<Place<'_>>) -> Vec<Place<'_>> {
     let mut first = 0;
     for index in 0..places.len() {
-        let (best, this) = (places[first].verdict, places[index].verdict);
+        let (best, this) = (places[first].summary, places[index].summary);
         // A hair more, so that 90.5 and 90.0 tie in spite of binary fractions.
         if best.outcome != this.outcome || points(best) - points(this) > TIE_POINTS + 1e-9 {
             first = index;
@@ -106,61 +109,87 @@ fn number(mut places: Vec<Place<'_>>) -> Vec<Place<'_>> {
         places[index].tied = index > first;
         places[first].tied |= index > first;
     }
+    for (place, range) in ranges(&places).into_iter().enumerate() {
+        places[place].range = range;
+    }
     places
 }
 
-fn weights(verdicts: &[&Verdict]) -> Vec<(Dimension, f64)> {
+fn weights(summaries: &[&Summary]) -> Vec<(Dimension, f64)> {
     let of = |dimension: Dimension| {
-        verdicts
+        summaries
             .iter()
-            .filter_map(|verdict| verdict.dimensions.get(&dimension))
+            .filter_map(|summary| summary.dimensions.get(&dimension))
             .map(|d| d.weight)
             .find(|&w| w > 0.0)
     };
     Dimension::ALL.into_iter().filter_map(|dimension| Some((dimension, of(dimension)?))).collect()
 }
 
-/// What the verdicts of one table must share for their numbers to be comparable.
-fn cautions(verdicts: &[&Verdict]) -> Vec<String> {
-    fn differ<T: PartialEq>(verdicts: &[&Verdict], of: impl Fn(&Verdict) -> T) -> bool {
-        verdicts.windows(2).any(|pair| of(pair[0]) != of(pair[1]))
+/// What the summaries of one table must share for their numbers to be comparable.
+fn cautions(summaries: &[&Summary]) -> Vec<String> {
+    fn differ<T: PartialEq>(summaries: &[&Summary], of: impl Fn(&Summary) -> T) -> bool {
+        summaries.windows(2).any(|pair| of(pair[0]) != of(pair[1]))
     }
     let weighed =
-        |verdict: &Verdict| verdict.dimensions.iter().map(|(&d, s)| (d, s.weight)).collect::<Vec<_>>();
+        |summary: &Summary| summary.dimensions.iter().map(|(&d, s)| (d, s.weight)).collect::<Vec<_>>();
     let tests: [(bool, &str); 5] = [
-        (differ(verdicts, weighed), "weights differ: scores are not comparable, see each verdict"),
-        (differ(verdicts, |v| v.judge.version.clone()), "judged by different versions of the judge"),
-        (differ(verdicts, |v| v.judge.effort), "judged with different effort"),
-        (differ(verdicts, |v| v.judge.seed.clone()), "judged on inputs from different seeds"),
+        (differ(summaries, weighed), "weights differ: scores are not comparable, see each verdict"),
+        (differ(summaries, |v| v.judge.version.clone()), "judged by different versions of the judge"),
+        (differ(summaries, |v| v.judge.effort), "judged with different effort"),
+        (differ(summaries, |v| v.judge.seed.clone()), "judged on inputs from different seeds"),
         (
-            differ(verdicts, |v| (v.machine.cpu.clone(), v.machine.cores, v.machine.gpu.clone())),
+            differ(summaries, |v| (v.machine.cpu.clone(), v.machine.cores, v.machine.gpu.clone())),
             "judged on different machines: times are not comparable",
         ),
     ];
     tests.into_iter().filter(|(differ, _)| *differ).map(|(_, caution)| caution.to_owned()).collect()
 }
 
-/// The weighted mean of a verdict's assessed dimensions, before any gate: with the gates, its score.
-pub fn weighted_mean(verdict: &Verdict) -> Option<f64> {
-    let assessed = || verdict.dimensions.values().filter_map(|d| Some((d.score?, d.weight)));
-    let weight: f64 = assessed().map(|(_, weight)| weight).sum();
-    (weight > 0.0).then(|| assessed().map(|(score, weight)| score * weight).sum::<f64>() / weight)
-}
-
-/// The weighted mean that a gate lowered, where one did: needed to recompute the score that is shown.
-pub fn capped_from(verdict: &Verdict) -> Option<f64> {
-    let critical = verdict.findings.iter().any(|finding| finding.severity == Severity::Critical);
-    let mean = weighted_mean(verdict)?;
-    (critical && verdict.outcome == Ruling::Rejected && mean > verdict.score? + 0.05).then_some(mean)
+/// The ranks between which each lies in 95 % of the draws, in the order of the places.
+fn ranges(places: &[Place<'_>]) -> Vec<Option<[usize; 2]>> {
+    let draws = places.iter().map(|place| place.summary.resampled.len()).max().unwrap_or(0);
+    let mut ranks: Vec<Vec<u32>> = vec![Vec::with_capacity(draws); places.len()];
+    let mut order: Vec<usize> = (0..places.len()).collect();
+    for draw in 0..draws {
+        let scores: Vec<f64> = places
+            .iter()
+            .map(|place| {
+                place.summary.resampled.get(draw).map_or(points(place.summary), |&score| score.into())
+            })
+            .collect();
+        order.sort_by(|&a, &b| {
+            places[a].summary.outcome.cmp(&places[b].summary.outcome).then(scores[b].total_cmp(&scores[a]))
+        });
+        let mut first = 0;
+        for (position, &this) in order.iter().enumerate() {
+            let best = order[first];
+            let equal = places[best].summary.outcome == places[this].summary.outcome
+                && scores[best] - scores[this] <= TIE_POINTS + 1e-9;
+            if !equal {
+                first = position;
+            }
+            ranks[this].push(first as u32 + 1);
+        }
+    }
+    let range = |mut ranks: Vec<u32>| {
+        ranks.sort_unstable();
+        let at =
+            |share: f64| Some(*ranks.get(((ranks.len() as f64 - 1.0) * share).round() as usize)? as usize);
+        Some([at(0.025)?, at(0.975)?])
+    };
+    ranks.into_iter().map(range).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::samples;
+    use crate::samples::{self, summaries};
+    use tribunal_judge::Verdict;
 
     fn ranks(verdicts: &[Verdict]) -> Vec<(usize, bool, String)> {
-        let standings = rank(verdicts);
+        let summaries = summaries(verdicts);
+        let standings = rank(&summaries);
         assert_eq!(standings.len(), 1);
         standings[0].places.iter().map(|place| (place.rank, place.tied, place.label.clone())).collect()
     }
@@ -181,7 +210,8 @@ mod tests {
             [samples::disqualified(), rejected, samples::infrastructure(), samples::scored("a", 90.0)];
         let expected = [(1, false, "a"), (2, false, "bob"), (3, false, "eve")];
         assert_eq!(ranks(&verdicts), expected.map(|(rank, tied, name)| (rank, tied, name.to_owned())));
-        let standings = rank(&verdicts);
+        let summaries = summaries(&verdicts);
+        let standings = rank(&summaries);
         assert_eq!(standings[0].unranked[0].label, "carol");
     }
 
@@ -189,7 +219,8 @@ mod tests {
     fn the_last_verdict_on_a_contestant_counts() {
         let verdicts =
             vec![samples::scored("a", 10.0), samples::scored("b", 20.0), samples::scored("a", 30.0)];
-        let kept: Vec<_> = latest(verdicts).into_iter().map(|v| (v.submission.name, v.score)).collect();
+        let kept: Vec<_> =
+            latest(summaries(&verdicts)).into_iter().map(|v| (v.submission.name, v.score)).collect();
         assert_eq!(kept, [("b".to_owned(), Some(20.0)), ("a".to_owned(), Some(30.0))]);
     }
 
@@ -199,16 +230,20 @@ mod tests {
         other.machine.cpu = "Another".to_owned();
         other.dimensions.get_mut(&Dimension::Memory).unwrap().weight = 0.9;
         let verdicts = [samples::scored("a", 10.0), other];
-        assert_eq!(rank(&verdicts)[0].cautions.len(), 2);
-        assert!(rank(&verdicts[..1])[0].cautions.is_empty());
+        let summaries = summaries(&verdicts);
+        assert_eq!(rank(&summaries)[0].cautions.len(), 2);
+        assert!(rank(&summaries[..1])[0].cautions.is_empty());
     }
 
     #[test]
-    fn the_score_follows_from_the_parts() {
-        for verdict in [samples::accepted(), samples::rejected()] {
-            let mean = weighted_mean(&verdict).unwrap();
-            let score = verdict.score.unwrap();
-            assert!((mean - score).abs() < 1e-9 || capped_from(&verdict) == Some(mean), "{mean} {score}");
-        }
+    fn who_lies_within_the_noise_shares_a_range_of_ranks() {
+        let drawn = |name: &str, score: f64, swing: f32| {
+            // Draws that go up and down by turns, by as much as `swing`.
+            let draws = (0..200).map(|draw| score as f32 + if draw % 2 == 0 { swing } else { -swing });
+            Summary { resampled: draws.collect(), ..Summary::of(&samples::scored(name, score)) }
+        };
+        let summaries = [drawn("a", 90.0, 3.0), drawn("b", 88.0, -3.0), drawn("c", 50.0, 1.0)];
+        let ranges: Vec<_> = rank(&summaries)[0].places.iter().map(|place| place.range).collect();
+        assert_eq!(ranges, [Some([1, 2]), Some([1, 2]), Some([3, 3])]);
     }
 }

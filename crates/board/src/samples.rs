@@ -40,6 +40,7 @@ fn rubric() -> Rubric {
             ("time".to_owned(), scale(Dimension::Performance, 1.0, 100.0)),
             ("cache_bytes".to_owned(), scale(Dimension::Memory, 1.0, 8.0)),
         ]),
+        digest: "5a3b1e".to_owned(),
     }
 }
 
@@ -122,6 +123,7 @@ fn evidence(name: &str, findings: Vec<Finding>) -> Evidence {
             seed: "20260421".to_owned(),
             effort: Effort::Standard,
             measured: true,
+            rubric: String::new(),
         },
         submission: SubmissionInfo {
             name: name.to_owned(),
@@ -144,6 +146,11 @@ fn evidence(name: &str, findings: Vec<Finding>) -> Evidence {
         took_s: 6.54,
         caged_s: 2.1,
     }
+}
+
+/// The summaries of verdicts.
+pub(crate) fn summaries(verdicts: &[Verdict]) -> Vec<crate::Summary> {
+    verdicts.iter().map(crate::Summary::of).collect()
 }
 
 fn judged(evidence: Evidence) -> Verdict {

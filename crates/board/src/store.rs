@@ -10,8 +10,8 @@ use std::time::{Duration, SystemTime};
 
 use tribunal_judge::Verdict;
 
-use crate::clean;
 use crate::json::{self, ReadError};
+use crate::{Summary, clean};
 
 const EXTENSION: &str = ".json";
 
@@ -128,6 +128,12 @@ impl Store {
             return Err(StoreError::Ambiguous { prefix: prefix.to_owned(), ids });
         }
         Ok(read(&self.path(id))??)
+    }
+
+    /// What tables show of every verdict, in the order in which they were put.
+    pub fn summaries(&self) -> Result<(Vec<Summary>, Vec<Damaged>), StoreError> {
+        let Contents { verdicts, damaged } = self.all()?;
+        Ok((verdicts.iter().map(Summary::of).collect(), damaged))
     }
 
     /// Every verdict, and every file that is damaged.

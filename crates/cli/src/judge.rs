@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tribunal_board::{Store, Style, json, markdown, terminal};
+use tribunal_board::{Store, Style, Summary, json, markdown, terminal};
 use tribunal_contract::Manifest;
 use tribunal_judge::{Hearing, Order, Reference, Verdict, controls, refuse};
 use tribunal_runner::cage::Cage;
@@ -210,7 +210,7 @@ fn keep(verdicts: &[Verdict], options: &JudgeOptions, common: &Common) {
                 fs::write(path("json"), json::line(verdict) + "\n")?;
                 fs::write(path("md"), markdown::verdict(verdict))
             })?;
-            fs::write(folder.join("board.md"), markdown::board(verdicts))
+            fs::write(folder.join("board.md"), markdown::board(&summaries(verdicts)))
         });
         if let Err(error) = written {
             anstream::eprintln!("tribunal: cannot write to {}: {error}", folder.display());
@@ -231,9 +231,13 @@ fn print(verdicts: &[Verdict], options: &JudgeOptions) -> Result<(), Failure> {
         writeln!(out, "{}", terminal::verdict(verdict, &style))?;
     }
     if verdicts.len() > 1 {
-        writeln!(out, "{}", terminal::board(verdicts, &table_style()))?;
+        writeln!(out, "{}", terminal::board(&summaries(verdicts), &table_style()))?;
     }
     Ok(())
+}
+
+fn summaries(verdicts: &[Verdict]) -> Vec<Summary> {
+    verdicts.iter().map(Summary::of).collect()
 }
 
 /// How to lay out text here. Colour is written always: `anstream` strips it where it is not wanted.

@@ -10,19 +10,21 @@ use crate::exit::{Exit, Failure};
 use crate::judge::{store, style, table_style};
 
 pub fn board(options: &BoardOptions, common: &Common) -> Result<Exit, Failure> {
-    let contents = store(common)?.all().map_err(|error| Failure::Machine(error.to_string()))?;
-    for damaged in &contents.damaged {
+    let (summaries, damaged) =
+        store(common)?.summaries().map_err(|error| Failure::Machine(error.to_string()))?;
+    for damaged in &damaged {
         anstream::eprintln!("tribunal: skipped {damaged}");
     }
-    let verdicts = ranking::latest(contents.verdicts);
+    let summaries = ranking::latest(summaries);
     let mut out = anstream::stdout();
     match options.format {
-        Format::Terminal if verdicts.is_empty() => writeln!(out, "nothing judged yet: tribunal judge PATH")?,
-        Format::Terminal => writeln!(out, "{}", terminal::board(&verdicts, &table_style()))?,
-        Format::Md => write!(out, "{}", markdown::board(&verdicts))?,
+        Format::Terminal if summaries.is_empty() => writeln!(out, "nothing judged yet: tribunal judge PATH")?,
+        Format::Terminal => writeln!(out, "{}", terminal::board(&summaries, &table_style()))?,
+        Format::Md => write!(out, "{}", markdown::board(&summaries))?,
         Format::Json => {
-            for verdict in &verdicts {
-                writeln!(out, "{}", json::line(verdict))?;
+            for summary in &summaries {
+                let line = serde_json::to_string(summary).map_err(|error| Failure::Bug(error.to_string()))?;
+                writeln!(out, "{line}")?;
             }
         }
     }

@@ -37,6 +37,9 @@ pub struct JudgeInfo {
     pub effort: Effort,
     /// Whether time and memory were measured.
     pub measured: bool,
+    /// Which rubric ruled: the beginning of the digest of its text.
+    #[serde(default)]
+    pub rubric: String,
 }
 
 /// What was judged.

@@ -405,6 +405,7 @@ fn judge_info(order: &Order) -> JudgeInfo {
         seed: order.seed.to_string(),
         effort: order.effort,
         measured: false,
+        rubric: String::new(),
     }
 }
 

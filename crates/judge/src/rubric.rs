@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use sha2::{Digest, Sha256};
 
 use crate::Dimension;
 
@@ -19,6 +20,9 @@ pub struct Rubric {
     pub limits: Limits,
     /// How measurements become scores.
     pub scales: BTreeMap<String, Scale>,
+    /// Which rubric it is: the beginning of the SHA-256 of its text.
+    #[serde(skip)]
+    pub digest: String,
 }
 
 /// Something that is asked for.
@@ -88,7 +92,9 @@ pub enum RubricError {
 impl Rubric {
     /// Reads `challenge.toml`.
     pub fn parse(text: &str) -> Result<Self, RubricError> {
-        let rubric: Self = toml::from_str(text).map_err(|error| RubricError::Syntax(error.to_string()))?;
+        let mut rubric: Self =
+            toml::from_str(text).map_err(|error| RubricError::Syntax(error.to_string()))?;
+        rubric.digest = Sha256::digest(text).iter().take(6).map(|byte| format!("{byte:02x}")).collect();
         let sum: f64 = rubric.weights.values().sum();
         if (sum - 1.0).abs() > 1e-9 { Err(RubricError::Weights(sum)) } else { Ok(rubric) }
     }

@@ -17,7 +17,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::evidence::{Evidence, JudgeInfo, Machine, Measurement, SubmissionInfo};
-use crate::rubric::Rubric;
+use crate::resample;
+use crate::rubric::{Rubric, Scale};
 use crate::{Dimension, Family, Finding, Outcome, Severity};
 
 /// The whole's score at most, after a critical failure.
@@ -109,13 +110,14 @@ pub struct Verdict {
 
 impl Verdict {
     /// Rules on the evidence.
-    pub fn new(evidence: Evidence, rubric: &Rubric) -> Self {
+    pub fn new(mut evidence: Evidence, rubric: &Rubric) -> Self {
+        evidence.judge.rubric.clone_from(&rubric.digest);
         let id = verdict_id(&evidence);
         let requirements = requirements(&evidence.findings, rubric);
         let dimensions: BTreeMap<_, _> = Dimension::ALL
             .iter()
             .map(|&dimension| {
-                let score = dimension_score(dimension, &evidence, rubric, &requirements);
+                let score = dimension_score(dimension, &evidence, rubric, &requirements, &|_| 1.0);
                 let weight = rubric.weights.get(&dimension).copied().unwrap_or(0.0);
                 (dimension, DimensionScore { score, weight, assessed: score.is_some() })
             })
@@ -142,6 +144,27 @@ impl Verdict {
             took_s: evidence.took_s,
             caged_s: evidence.caged_s,
         }
+    }
+
+    /// The scores it would have had if other cases and workloads had been drawn: a bootstrap, see [`resample`](mod@crate::resample).
+    /// Empty where there is no score.
+    pub fn resampled_scores(&self, rubric: &Rubric) -> Vec<f64> {
+        let evidence = self.evidence();
+        let drawn = |draw: usize| {
+            let dimensions = self
+                .dimensions
+                .iter()
+                .map(|(&dimension, part)| {
+                    let weigh = |what: &str| resample::weight(what, draw);
+                    let again = dimension_score(dimension, &evidence, rubric, &self.requirements, &weigh)
+                        .or(part.score);
+                    // What had no score has none in any draw.
+                    (dimension, DimensionScore { score: part.score.and(again), ..*part })
+                })
+                .collect();
+            whole(self.outcome, &dimensions, &evidence.findings)
+        };
+        (0..resample::DRAWS).map_while(drawn).collect()
     }
 
     /// The evidence it rests on, to be ruled on again.
@@ -189,11 +212,11 @@ fn replay_command(id: &str, folder: &str, finding: &Finding) -> String {
 
 fn verdict_id(evidence: &Evidence) -> String {
     let mut hash = Sha256::new();
-    let JudgeInfo { version, seed, effort, measured } = &evidence.judge;
+    let JudgeInfo { version, seed, effort, measured, rubric } = &evidence.judge;
     let SubmissionInfo { name, challenge, sha256, .. } = &evidence.submission;
     // A machine that could not judge must not take the place of one that did.
     let judged = ruling(&evidence.findings) != Ruling::Infrastructure;
-    for part in [version, seed, &format!("{effort:?} {measured} {judged}"), name, challenge, sha256] {
+    for part in [version, seed, rubric, &format!("{effort:?} {measured} {judged}"), name, challenge, sha256] {
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part.as_bytes());
     }
@@ -226,12 +249,7 @@ fn whole(
         Ruling::Disqualified => return Some(0.0),
         Ruling::Accepted | Ruling::Rejected => {}
     }
-    let assessed = || dimensions.values().filter_map(|d| d.score.map(|score| (score, d.weight)));
-    let weight: f64 = assessed().map(|(_, weight)| weight).sum();
-    if weight <= 0.0 {
-        return None;
-    }
-    let score = assessed().map(|(score, weight)| score * weight).sum::<f64>() / weight;
+    let score = weighted_mean(dimensions.values().filter_map(|d| Some((d.score?, d.weight))))?;
     let critical = findings.iter().any(|f| f.outcome == Outcome::Fail && f.severity == Severity::Critical);
     Some(if critical { score.min(CRITICAL_CAP) } else { score })
 }
@@ -241,22 +259,24 @@ fn dimension_score(
     evidence: &Evidence,
     rubric: &Rubric,
     requirements: &[RequirementMet],
+    weigh: &dyn Fn(&str) -> f64,
 ) -> Option<f64> {
     match dimension {
-        Dimension::Correctness | Dimension::Stability => by_cases(dimension, &evidence.findings),
+        Dimension::Correctness | Dimension::Stability => by_cases(dimension, &evidence.findings, weigh),
         Dimension::Completeness => {
             let decided: Vec<_> = requirements.iter().filter_map(|requirement| requirement.met).collect();
             let met = decided.iter().filter(|&&met| met).count();
             (!decided.is_empty()).then(|| 100.0 * met as f64 / decided.len() as f64)
         }
         Dimension::Memory | Dimension::Performance | Dimension::Code => {
-            by_scales(dimension, evidence, rubric)
+            by_scales(dimension, evidence, rubric, weigh)
         }
         Dimension::Tests | Dimension::Analysis => None,
     }
 }
 
-fn by_cases(dimension: Dimension, findings: &[Finding]) -> Option<f64> {
+/// `weigh` says how much a case counts: 1 each in a verdict.
+fn by_cases(dimension: Dimension, findings: &[Finding], weigh: &dyn Fn(&str) -> f64) -> Option<f64> {
     let mut families: BTreeMap<Family, BTreeMap<&str, f64>> = BTreeMap::new();
     for finding in findings.iter().filter(|finding| finding.dimension == dimension) {
         let mark = match (finding.outcome, finding.severity) {
@@ -268,15 +288,19 @@ fn by_cases(dimension: Dimension, findings: &[Finding]) -> Option<f64> {
         let case = families.entry(finding.family).or_default().entry(&finding.case).or_insert(1.0);
         *case = case.min(mark);
     }
-    let mean = |values: &mut dyn Iterator<Item = f64>| {
-        let (sum, count) = values.fold((0.0, 0), |(sum, count), value| (sum + value, count + 1));
-        sum / f64::from(count)
-    };
-    let family_means: Vec<f64> = families.values().map(|cases| mean(&mut cases.values().copied())).collect();
-    (!family_means.is_empty()).then(|| 100.0 * mean(&mut family_means.into_iter()))
+    let family_mean =
+        |cases: &BTreeMap<&str, f64>| weighted_mean(cases.iter().map(|(case, &mark)| (mark, weigh(case))));
+    let means = families.values().filter_map(family_mean).map(|mean| (mean, 1.0));
+    weighted_mean(means).map(|mean| 100.0 * mean)
 }
 
-fn by_scales(dimension: Dimension, evidence: &Evidence, rubric: &Rubric) -> Option<f64> {
+/// `weigh` says how much a workload counts: 1 each in a verdict.
+fn by_scales(
+    dimension: Dimension,
+    evidence: &Evidence,
+    rubric: &Rubric,
+    weigh: &dyn Fn(&str) -> f64,
+) -> Option<f64> {
     let failed = evidence.findings.iter().any(|finding| {
         finding.dimension == dimension
             && finding.outcome == Outcome::Fail
@@ -285,22 +309,24 @@ fn by_scales(dimension: Dimension, evidence: &Evidence, rubric: &Rubric) -> Opti
     if failed {
         return Some(0.0);
     }
-    let mut sum = 0.0;
-    let mut weights = 0.0;
-    for (name, scale) in rubric.scales.iter().filter(|(_, scale)| scale.dimension == dimension) {
-        let logs: Vec<f64> = evidence
-            .measurements
-            .iter()
-            .filter(|measurement| measurement.name == *name)
-            .map(|measurement| (measurement.value / measurement.floor.unwrap_or(1.0)).ln())
-            .collect();
-        if !logs.is_empty() {
-            let ratio = (logs.iter().sum::<f64>() / logs.len() as f64).exp();
-            sum += scale.weight * scale.score(ratio);
-            weights += scale.weight;
-        }
-    }
-    (weights > 0.0).then(|| sum / weights)
+    let scale_score = |(name, scale): (&String, &Scale)| {
+        let logs =
+            evidence.measurements.iter().filter(|measurement| measurement.name == *name).map(|measurement| {
+                let ratio = measurement.value / measurement.floor.unwrap_or(1.0);
+                (ratio.ln(), weigh(&measurement.workload))
+            });
+        Some((scale.score(weighted_mean(logs)?.exp()), scale.weight))
+    };
+    weighted_mean(
+        rubric.scales.iter().filter(|(_, scale)| scale.dimension == dimension).filter_map(scale_score),
+    )
+}
+
+/// The mean of values with their weights; none where nothing weighs anything.
+fn weighted_mean(values: impl Iterator<Item = (f64, f64)>) -> Option<f64> {
+    let (sum, weight) =
+        values.fold((0.0, 0.0), |(sum, total), (value, weight)| (sum + value * weight, total + weight));
+    (weight > 0.0).then(|| sum / weight)
 }
 
 fn requirements(findings: &[Finding], rubric: &Rubric) -> Vec<RequirementMet> {

@@ -8,9 +8,9 @@ use std::fmt::Write;
 
 use tribunal_judge::{Dimension, Measurement, Outcome, Verdict};
 
-use crate::phrases::{against, legend, provenance, rank, score, short, why_unranked};
+use crate::phrases::{against, legend, provenance, range, rank, score, short, why_unranked};
 use crate::ranking::{self, Standings};
-use crate::{failures, words};
+use crate::{Summary, failures, summary, words};
 use escape::{code, text};
 
 /// Kinds of failure that are shown: a file may be longer than a screen.
@@ -33,15 +33,15 @@ pub fn verdict(verdict: &Verdict) -> String {
 }
 
 /// The ranking as a page, a table for each challenge.
-pub fn board(verdicts: &[Verdict]) -> String {
-    let sections: Vec<_> = ranking::rank(verdicts).iter().map(standings).collect();
+pub fn board(summaries: &[Summary]) -> String {
+    let sections: Vec<_> = ranking::rank(summaries).iter().map(standings).collect();
     if sections.is_empty() { "No verdicts yet.\n".to_owned() } else { sections.join("\n") }
 }
 
 fn headline(verdict: &Verdict) -> String {
     let submission = &verdict.submission;
     let score = verdict.score.map_or_else(|| "no score".to_owned(), |score| format!("{score:.1} / 100"));
-    let capped = ranking::capped_from(verdict).map_or(String::new(), |mean| {
+    let capped = summary::capped_from(verdict).map_or(String::new(), |mean| {
         format!(" (weighted mean {mean:.1}, capped: something critical failed)")
     });
     format!(
@@ -168,24 +168,26 @@ fn standings(standings: &Standings<'_>) -> String {
     if !standings.places.is_empty() {
         let dimensions: String = standings.weights.iter().map(|&(d, _)| format!(" {} |", short(d))).collect();
         let rules = "--:|".repeat(standings.weights.len());
-        let _ = write!(page, "\n| # | name | language | outcome | score |{dimensions} main suspect |\n");
-        let _ = writeln!(page, "|--:|---|---|---|--:|{rules}---|");
+        let _ =
+            write!(page, "\n| # | range | name | language | outcome | score |{dimensions} main suspect |\n");
+        let _ = writeln!(page, "|--:|--:|---|---|---|--:|{rules}---|");
         for place in &standings.places {
-            let verdict = place.verdict;
+            let summary = place.summary;
             let _ = write!(
                 page,
-                "| {} | {} | {} | {} | {} |",
+                "| {} | {} | {} | {} | {} | {} |",
                 rank(place),
+                range(place),
                 code(&place.label),
-                code(&verdict.submission.language),
-                verdict.outcome.name(),
+                code(&summary.submission.language),
+                summary.outcome.name(),
                 score(place).replace('*', "\\*")
             );
             for &(dimension, _) in &standings.weights {
-                let part = verdict.dimensions.get(&dimension).and_then(|part| part.score);
+                let part = summary.dimensions.get(&dimension).and_then(|part| part.score);
                 let _ = write!(page, " {} |", words::score(part));
             }
-            let _ = writeln!(page, " {} |", text(place.suspect.as_deref().unwrap_or("")));
+            let _ = writeln!(page, " {} |", text(summary.suspect.as_deref().unwrap_or("")));
         }
         let _ = writeln!(page, "\n{}", legend(standings).replace('*', "\\*"));
     }

@@ -163,6 +163,7 @@ impl Scene {
             seed: "7".to_owned(),
             effort: Effort::Quick,
             measured: true,
+            rubric: String::new(),
         };
         let into = self.folder.path().join("replay");
         let replay = Replay {
@@ -372,8 +373,13 @@ fn a_record_that_is_not_of_the_contract_is_refused() {
     let mut record = record(2, 4);
     record.calls[1].inputs.pop();
     let finding = samples::finding("a/b:c", Family::Basic);
-    let judge =
-        JudgeInfo { version: String::new(), seed: String::new(), effort: Effort::Quick, measured: true };
+    let judge = JudgeInfo {
+        version: String::new(),
+        seed: String::new(),
+        effort: Effort::Quick,
+        measured: true,
+        rubric: String::new(),
+    };
     let replay = Replay {
         challenge: challenges::find("layer_norm_backward").unwrap(),
         language: Language::Python,

@@ -5,23 +5,23 @@ use tribunal_judge::Dimension;
 
 use super::Style;
 use super::paint::{Paint, wrap};
-use crate::phrases::{legend, rank, score, short, why_unranked};
+use crate::phrases::{legend, range, rank, score, short, why_unranked};
 use crate::ranking::{self, Place, Standings};
-use crate::{clean, words};
+use crate::{Summary, clean, words};
 
 /// A rule under the header and no other: rows are short, and there may be many.
 const RULED: TableStyle = TableStyle::new().header_separator(LineStyle::new('─', '─', '─', '─'));
 
 /// The columns before the dimensions.
-const FIXED: [&str; 5] = ["#", "name", "language", "outcome", "score"];
+const FIXED: [&str; 6] = ["#", "range", "name", "language", "outcome", "score"];
 
 /// Several verdicts, ranked within each challenge.
-pub fn board(verdicts: &[tribunal_judge::Verdict], style: &Style) -> String {
-    if verdicts.is_empty() {
+pub fn board(summaries: &[Summary], style: &Style) -> String {
+    if summaries.is_empty() {
         return "no verdicts yet: tribunal judge PATH makes some\n".to_owned();
     }
     let (paint, width) = (Paint::new(style.color), style.width.clamp(60, 200));
-    let standings = ranking::rank(verdicts);
+    let standings = ranking::rank(summaries);
     let sections: Vec<_> = standings.iter().map(|standings| section(standings, paint, width)).collect();
     sections.join("\n")
 }
@@ -58,7 +58,7 @@ fn table(standings: &Standings<'_>, width: usize) -> String {
     let last = weights.len() + FIXED.len();
     for (index, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, 1));
-        if index != 1 && index != last {
+        if index != 2 && index != last {
             column.set_constraint(ColumnConstraint::ContentWidth);
         }
     }
@@ -72,23 +72,24 @@ fn assessed(standings: &Standings<'_>) -> Vec<(Dimension, f64)> {
         standings
             .places
             .iter()
-            .any(|place| place.verdict.dimensions.get(&dimension).is_some_and(|part| part.score.is_some()))
+            .any(|place| place.summary.dimensions.get(&dimension).is_some_and(|part| part.score.is_some()))
     };
     standings.weights.iter().copied().filter(|&(dimension, _)| scored(dimension)).collect()
 }
 
 fn row(place: &Place<'_>, weights: &[(Dimension, f64)]) -> Vec<Cell> {
     let number = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
-    let verdict = place.verdict;
+    let summary = place.summary;
     let mut cells = vec![
         number(rank(place)),
+        number(range(place)),
         Cell::new(clean::cut(&place.label, 80)),
-        Cell::new(clean::cut(&verdict.submission.language, 12)),
-        Cell::new(verdict.outcome.name()),
+        Cell::new(clean::cut(&summary.submission.language, 12)),
+        Cell::new(summary.outcome.name()),
         number(score(place)),
     ];
-    let of = |dimension| verdict.dimensions.get(&dimension).and_then(|part| part.score);
+    let of = |dimension| summary.dimensions.get(&dimension).and_then(|part| part.score);
     cells.extend(weights.iter().map(|&(dimension, _)| number(words::score(of(dimension)))));
-    cells.push(Cell::new(clean::cut(place.suspect.as_deref().unwrap_or(""), 60)));
+    cells.push(Cell::new(clean::cut(summary.suspect.as_deref().unwrap_or(""), 60)));
     cells
 }

@@ -10,7 +10,7 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::failures::{self, Kind};
 use crate::phrases::{against, provenance};
-use crate::{clean, ranking, words};
+use crate::{clean, words};
 use paint::{Paint, Tone, wrap};
 
 pub use board::board;
@@ -77,7 +77,7 @@ impl Page {
             Some(score) => self.paint.strong(&format!("{score:.1} / 100")),
             None => "no score".to_owned(),
         };
-        let capped = ranking::capped_from(verdict).map_or(String::new(), |mean| {
+        let capped = crate::summary::capped_from(verdict).map_or(String::new(), |mean| {
             format!("  weighted mean {mean:.1}, capped: something critical failed\n")
         });
         format!("{} · {challenge} · {language}\n{outcome}  {score}\n{capped}", self.paint.strong(&name))

@@ -55,7 +55,7 @@ fn a_hostile_submission() {
 
 #[test]
 fn a_board() {
-    insta::assert_snapshot!(board(&all(), &plain(120)));
+    insta::assert_snapshot!(board(&samples::summaries(&all()), &plain(120)));
 }
 
 #[test]
@@ -65,13 +65,16 @@ fn colour_changes_nothing_but_colour() {
         assert!(coloured.contains('\u{1b}'));
         assert_eq!(bleached(&coloured), verdict(&shown, &plain(80)));
     }
-    assert_eq!(bleached(&board(&all(), &Style { color: true, width: 120 })), board(&all(), &plain(120)));
+    assert_eq!(
+        bleached(&board(&samples::summaries(&all()), &Style { color: true, width: 120 })),
+        board(&samples::summaries(&all()), &plain(120))
+    );
 }
 
 #[test]
 fn nothing_hidden_reaches_the_terminal() {
     let hostile = [samples::hostile()];
-    for text in [verdict(&hostile[0], &plain(100)), board(&hostile, &plain(100))] {
+    for text in [verdict(&hostile[0], &plain(100)), board(&samples::summaries(&hostile), &plain(100))] {
         assert!(
             text.chars().all(|c| c == '\n' || !c.is_control() && c != '\u{202e}' && c != '\u{2066}'),
             "{text:?}"
@@ -91,7 +94,10 @@ fn lines_keep_to_the_width_but_for_the_name_and_commands() {
         }
     }
     for width in [100, 120, 160] {
-        assert!(board(&all(), &plain(width)).lines().all(|line| line.width() <= width), "{width}");
+        assert!(
+            board(&samples::summaries(&all()), &plain(width)).lines().all(|line| line.width() <= width),
+            "{width}"
+        );
     }
 }
 

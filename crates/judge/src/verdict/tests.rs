@@ -53,6 +53,7 @@ fn evidence(findings: Vec<Finding>) -> Evidence {
             seed: "1".to_owned(),
             effort: Effort::Quick,
             measured: true,
+            rubric: String::new(),
         },
         submission: SubmissionInfo {
             name: "alice".to_owned(),
@@ -179,4 +180,39 @@ proptest! {
         prop_assert!((0.0..=100.0).contains(&after));
         prop_assert!(after <= before + 1e-9, "{before} -> {after}");
     }
+}
+
+#[test]
+fn draws_scatter_around_the_score_and_only_where_cases_disagree() {
+    let rubric = Rubric::parse(RUBRIC).unwrap();
+    let all_right = (0..20).map(|i| finding(&format!("basic/{i}"), "within", Outcome::Pass, Severity::Note));
+    let right = Verdict::new(evidence(all_right.clone().collect()), &rubric);
+    let draws = right.resampled_scores(&rubric);
+    assert_eq!(draws.len(), resample::DRAWS);
+    assert!(draws.iter().all(|draw| (draw - right.score.unwrap()).abs() < 1e-9), "nothing to disagree about");
+
+    let minor = |i: usize| finding(&format!("basic/odd{i}"), "within", Outcome::Fail, Severity::Minor);
+    let mixed = Verdict::new(evidence(all_right.chain((0..20).map(minor)).collect()), &rubric);
+    let draws = mixed.resampled_scores(&rubric);
+    let mean = draws.iter().sum::<f64>() / draws.len() as f64;
+    let spread = draws.iter().map(|draw| (draw - mean).powi(2)).sum::<f64>().sqrt();
+    assert!((mean - mixed.score.unwrap()).abs() < 3.0 && spread > 1.0, "{mean} {spread}");
+}
+
+#[test]
+fn a_changed_rubric_makes_another_verdict() {
+    let passing = || evidence(vec![finding("basic/1", "within", Outcome::Pass, Severity::Note)]);
+    let ours = Rubric::parse(RUBRIC).unwrap();
+    let changed = Rubric::parse(
+        &RUBRIC.replace("correctness = 0.6", "correctness = 0.5").replace("analysis = 0.1", "analysis = 0.2"),
+    )
+    .unwrap();
+    let (first, second) = (Verdict::new(passing(), &ours), Verdict::new(passing(), &changed));
+    assert_ne!(first.id, second.id);
+    assert_ne!(first.judge.rubric, second.judge.rubric);
+    assert_eq!(
+        Verdict::new(second.evidence(), &ours).id,
+        first.id,
+        "evidence does not know who ruled on it last"
+    );
 }

@@ -1,0 +1,120 @@
+//! What a table shows of a verdict: small enough that ten thousand are read at once.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use tribunal_judge::{
+    Dimension, DimensionScore, JudgeInfo, Machine, Outcome, Rubric, Ruling, SubmissionInfo, Verdict,
+    challenges,
+};
+
+use crate::failures;
+
+/// A verdict without its evidence.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// The verdict's id.
+    pub id: String,
+    /// What was judged.
+    pub submission: SubmissionInfo,
+    /// Who judged, and how.
+    pub judge: JudgeInfo,
+    /// Where.
+    pub machine: Machine,
+    /// How it ended.
+    pub outcome: Ruling,
+    /// 0 to 100; null where it could not be judged.
+    pub score: Option<f64>,
+    /// The weighted mean that a gate lowered, where one did.
+    pub capped_from: Option<f64>,
+    /// The parts of the score.
+    pub dimensions: BTreeMap<Dimension, DimensionScore>,
+    /// The gravest failure in a few words. Not yet cleaned.
+    pub suspect: Option<String>,
+    /// Why it could not be judged: the first thing the machine was at fault for. Not yet cleaned.
+    pub cause: Option<String>,
+    /// The score in each draw of a bootstrap over cases and workloads; empty where the rubric it was ruled by is not at hand.
+    pub resampled: Vec<f32>,
+}
+
+impl Summary {
+    /// What a table shows of the verdict.
+    pub fn of(verdict: &Verdict) -> Self {
+        let cause = verdict.findings.iter().find(|finding| finding.outcome == Outcome::Infrastructure);
+        Self {
+            id: verdict.id.clone(),
+            submission: verdict.submission.clone(),
+            judge: verdict.judge.clone(),
+            machine: verdict.machine.clone(),
+            outcome: verdict.outcome,
+            score: verdict.score,
+            capped_from: capped_from(verdict),
+            dimensions: verdict.dimensions.clone(),
+            suspect: failures::kinds(verdict).first().map(|kind| kind.title.clone()),
+            cause: cause.map(|finding| finding.message.clone()),
+            resampled: resampled(verdict),
+        }
+    }
+
+    /// The interval that holds the score with 95 % confidence, had other cases and workloads been drawn.
+    pub fn interval(&self) -> Option<[f64; 2]> {
+        let mut draws = self.resampled.clone();
+        draws.sort_by(f32::total_cmp);
+        let at =
+            |share: f64| Some(f64::from(*draws.get(((draws.len() as f64 - 1.0) * share).round() as usize)?));
+        Some([at(0.025)?, at(0.975)?])
+    }
+}
+
+/// The rubric by which a verdict was ruled, where this program carries it.
+pub fn rubric_of(verdict: &Verdict) -> Option<Rubric> {
+    let challenge = challenges::find(&verdict.submission.challenge)?;
+    Rubric::parse(challenge.rubric()).ok().filter(|rubric| rubric.digest == verdict.judge.rubric)
+}
+
+fn resampled(verdict: &Verdict) -> Vec<f32> {
+    let scores = rubric_of(verdict).map_or_else(Vec::new, |rubric| verdict.resampled_scores(&rubric));
+    // Two decimals: more would be noise, and take room ten thousand times over.
+    scores.into_iter().map(|score| ((score * 100.0).round() / 100.0) as f32).collect()
+}
+
+/// The weighted mean of a verdict's assessed dimensions, before any gate: with the gates, its score.
+pub fn weighted_mean(dimensions: &BTreeMap<Dimension, DimensionScore>) -> Option<f64> {
+    let assessed = || dimensions.values().filter_map(|d| Some((d.score?, d.weight)));
+    let weight: f64 = assessed().map(|(_, weight)| weight).sum();
+    (weight > 0.0).then(|| assessed().map(|(score, weight)| score * weight).sum::<f64>() / weight)
+}
+
+/// The weighted mean that a gate lowered, where one did: needed to recompute the score that is shown.
+pub fn capped_from(verdict: &Verdict) -> Option<f64> {
+    let critical =
+        verdict.findings.iter().any(|finding| finding.severity == tribunal_judge::Severity::Critical);
+    let mean = weighted_mean(&verdict.dimensions)?;
+    (critical && verdict.outcome == Ruling::Rejected && mean > verdict.score? + 0.05).then_some(mean)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples;
+
+    #[test]
+    fn the_score_follows_from_the_parts() {
+        for verdict in [samples::accepted(), samples::rejected()] {
+            let mean = weighted_mean(&verdict.dimensions).unwrap();
+            let score = verdict.score.unwrap();
+            assert!((mean - score).abs() < 1e-9 || capped_from(&verdict) == Some(mean), "{mean} {score}");
+        }
+    }
+
+    #[test]
+    fn a_verdict_by_another_rubric_is_not_resampled_by_ours() {
+        assert!(Summary::of(&samples::accepted()).resampled.is_empty());
+        let rubric = Rubric::parse(challenges::find("layer_norm_backward").unwrap().rubric()).unwrap();
+        let summary = Summary::of(&Verdict::new(samples::rejected().evidence(), &rubric));
+        let [low, high] = summary.interval().unwrap();
+        assert!(low < high && (low..=high).contains(&summary.score.unwrap()), "{summary:?}");
+        let perfect = Summary::of(&Verdict::new(samples::accepted().evidence(), &rubric));
+        assert_eq!(perfect.resampled.len(), tribunal_judge::resample::DRAWS);
+    }
+}
