@@ -11,6 +11,8 @@
 #![forbid(unsafe_code)]
 
 pub mod clean;
+pub mod compare;
+pub mod document;
 mod failures;
 pub mod json;
 pub mod markdown;

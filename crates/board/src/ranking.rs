@@ -127,7 +127,7 @@ fn weights(summaries: &[&Summary]) -> Vec<(Dimension, f64)> {
 }
 
 /// What the summaries of one table must share for their numbers to be comparable.
-fn cautions(summaries: &[&Summary]) -> Vec<String> {
+pub(crate) fn cautions(summaries: &[&Summary]) -> Vec<String> {
     fn differ<T: PartialEq>(summaries: &[&Summary], of: impl Fn(&Summary) -> T) -> bool {
         summaries.windows(2).any(|pair| of(pair[0]) != of(pair[1]))
     }

@@ -65,6 +65,8 @@ pub enum Command {
     Judge(JudgeOptions),
     /// The ranking over everything stored
     Board(BoardOptions),
+    /// Hold contestants against each other, over the challenges they share
+    Compare(CompareOptions),
     /// A stored verdict in full
     Show(ShowOptions),
     /// Run one finding's case again and write everything it saw
@@ -115,7 +117,7 @@ pub struct JudgeOptions {
     pub cage: CageOptions,
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Cage")]
 pub struct CageOptions {
     /// Run submissions even where neither Landlock nor namespaces hold: they can then read your files
@@ -181,6 +183,31 @@ pub enum Format {
 pub struct BoardOptions {
     #[arg(long, value_enum, default_value_t = Format::Terminal)]
     pub format: Format,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CompareFormat {
+    Terminal,
+    Md,
+    Html,
+    Json,
+}
+
+#[derive(Debug, Args)]
+pub struct CompareOptions {
+    /// A contestant's name, the beginning of a verdict's id, or a folder of submissions: judged now, unless that was done
+    #[arg(required = true, num_args = 2.., value_name = "CONTESTANT")]
+    pub contestants: Vec<String>,
+    #[arg(long, value_enum, default_value_t = CompareFormat::Terminal)]
+    pub format: CompareFormat,
+    /// Time them against each other now, in turns, instead of through the reference
+    #[arg(long)]
+    pub interleaved: bool,
+    /// How much is tried in what is judged or timed now
+    #[arg(long, value_enum, default_value_t = EffortChoice::Standard)]
+    pub effort: EffortChoice,
+    #[command(flatten)]
+    pub cage: CageOptions,
 }
 
 #[derive(Debug, Args)]

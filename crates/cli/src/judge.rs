@@ -78,7 +78,7 @@ pub fn cage(options: &CageOptions) -> Result<Cage, Failure> {
 }
 
 /// Cases of several submissions may be tried at once; time is measured for one at a time, with nothing beside it.
-fn judge_all(
+pub fn judge_all(
     order: &Order,
     folders: &[PathBuf],
     options: &JudgeOptions,
@@ -192,7 +192,7 @@ pub fn store(common: &Common) -> Result<Store, Failure> {
 }
 
 /// Keeps what was ruled. A store that cannot be written to spoils no judging, but is told: replays need it.
-fn keep(verdicts: &[Verdict], options: &JudgeOptions, common: &Common) {
+pub fn keep(verdicts: &[Verdict], options: &JudgeOptions, common: &Common) {
     let kept = store(common).and_then(|store| {
         verdicts.iter().try_for_each(|verdict| {
             store.put(verdict).map(|_| ()).map_err(|error| Failure::Machine(error.to_string()))

@@ -3,6 +3,7 @@
 mod arguments;
 mod bench;
 mod challenges;
+mod compare;
 mod exit;
 mod house;
 mod judge;
@@ -41,6 +42,7 @@ fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     match &arguments.command {
         Command::Judge(options) => judge::run(options, common),
         Command::Board(options) => show::board(options, common),
+        Command::Compare(options) => compare::run(options, common),
         Command::Show(options) => show::verdict(options, common),
         Command::Replay(options) => replay::run(options, common),
         Command::New(options) => new::run(options, common),

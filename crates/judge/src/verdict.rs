@@ -149,22 +149,24 @@ impl Verdict {
     /// The scores it would have had if other cases and workloads had been drawn: a bootstrap, see [`resample`](mod@crate::resample).
     /// Empty where there is no score.
     pub fn resampled_scores(&self, rubric: &Rubric) -> Vec<f64> {
+        let drawn = self.resampled_dimensions(rubric);
+        drawn.iter().map_while(|dimensions| whole(self.outcome, dimensions, &self.findings)).collect()
+    }
+
+    /// The dimensions in each draw of the same bootstrap. What had no score has none in any draw.
+    pub fn resampled_dimensions(&self, rubric: &Rubric) -> Vec<BTreeMap<Dimension, DimensionScore>> {
         let evidence = self.evidence();
         let drawn = |draw: usize| {
-            let dimensions = self
-                .dimensions
-                .iter()
-                .map(|(&dimension, part)| {
-                    let weigh = |what: &str| resample::weight(what, draw);
-                    let again = dimension_score(dimension, &evidence, rubric, &self.requirements, &weigh)
-                        .or(part.score);
-                    // What had no score has none in any draw.
-                    (dimension, DimensionScore { score: part.score.and(again), ..*part })
-                })
-                .collect();
-            whole(self.outcome, &dimensions, &evidence.findings)
+            let again = |(&dimension, part): (&Dimension, &DimensionScore)| {
+                let weigh = |what: &str| resample::weight(what, draw);
+                let score = part.score.map(|score| {
+                    dimension_score(dimension, &evidence, rubric, &self.requirements, &weigh).unwrap_or(score)
+                });
+                (dimension, DimensionScore { score, ..*part })
+            };
+            self.dimensions.iter().map(again).collect()
         };
-        (0..resample::DRAWS).map_while(drawn).collect()
+        (0..resample::DRAWS).map(drawn).collect()
     }
 
     /// The evidence it rests on, to be ruled on again.

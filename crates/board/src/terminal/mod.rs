@@ -1,7 +1,7 @@
 //! Verdicts for a person at a terminal.
 
 mod board;
-mod paint;
+pub(crate) mod paint;
 #[cfg(test)]
 mod tests;
 

@@ -4,7 +4,7 @@ use anstyle::{AnsiColor, Style};
 
 /// What a colour underlines; never the only sign of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Tone {
+pub(crate) enum Tone {
     /// As it should be.
     Good,
     /// So so.
@@ -15,16 +15,16 @@ pub(super) enum Tone {
 
 /// Colours text, where that is wanted.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Paint {
+pub(crate) struct Paint {
     color: bool,
 }
 
 impl Paint {
-    pub(super) fn new(color: bool) -> Self {
+    pub(crate) fn new(color: bool) -> Self {
         Self { color }
     }
 
-    pub(super) fn tone(self, tone: Tone, text: &str) -> String {
+    pub(crate) fn tone(self, tone: Tone, text: &str) -> String {
         let color = match tone {
             Tone::Good => AnsiColor::Green,
             Tone::Fair => AnsiColor::Yellow,
@@ -33,21 +33,21 @@ impl Paint {
         self.with(color.on_default(), text)
     }
 
-    pub(super) fn strong(self, text: &str) -> String {
+    pub(crate) fn strong(self, text: &str) -> String {
         self.with(Style::new().bold(), text)
     }
 
-    pub(super) fn dim(self, text: &str) -> String {
+    pub(crate) fn dim(self, text: &str) -> String {
         self.with(Style::new().dimmed(), text)
     }
 
     /// Line by line, so that a pager that cuts lines does not spill the colour.
-    pub(super) fn dim_lines(self, text: &str) -> String {
+    pub(crate) fn dim_lines(self, text: &str) -> String {
         text.lines().map(|line| self.dim(line) + "\n").collect()
     }
 
     /// Colours the first occurrence of `part` in a text that is already laid out.
-    pub(super) fn first(self, tone: Tone, part: &str, text: &str) -> String {
+    pub(crate) fn first(self, tone: Tone, part: &str, text: &str) -> String {
         text.replacen(part, &self.tone(tone, part), 1)
     }
 
@@ -57,7 +57,7 @@ impl Paint {
 }
 
 /// Breaks a text into lines, the first after `first` and the others after `rest`.
-pub(super) fn wrap(text: &str, width: usize, first: &str, rest: &str) -> String {
+pub(crate) fn wrap(text: &str, width: usize, first: &str, rest: &str) -> String {
     let options = textwrap::Options::new(width)
         .initial_indent(first)
         .subsequent_indent(rest)

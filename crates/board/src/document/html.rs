@@ -1,0 +1,102 @@
+//! A document as the body of an HTML page.
+
+use std::fmt::Write;
+
+use super::{Block, Document, Piece, Table, Text};
+use crate::clean;
+
+/// Longest foreign text shown.
+const CHARS_MAX: usize = 600;
+
+/// The document as a page of its own, which loads nothing and runs nothing.
+pub fn page(document: &Document) -> String {
+    let title = document.blocks.iter().find_map(|block| match block {
+        Block::Heading(1, heading) => Some(plain(heading)),
+        _ => None,
+    });
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
+         <title>{} · tribunal</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{}</main>\n</body>\n</html>\n",
+        title.unwrap_or_default(),
+        body(document)
+    )
+}
+
+const STYLE: &str = include_str!("style.css");
+
+/// The text alone, escaped.
+fn plain(text: &Text) -> String {
+    let piece = |piece: &Piece| match piece {
+        Piece::Plain(text) | Piece::Strong(text) => escape(text),
+        Piece::Name(text) | Piece::Foreign(text) | Piece::Command(text) => {
+            escape(&clean::cut(text, CHARS_MAX))
+        }
+    };
+    text.0.iter().map(piece).collect()
+}
+
+/// The document as HTML: what stands between `<main>` and `</main>`.
+pub fn body(document: &Document) -> String {
+    document.blocks.iter().map(block).collect()
+}
+
+fn block(block: &Block) -> String {
+    match block {
+        Block::Heading(level, heading) => format!("<h{level}>{}</h{level}>\n", inline(heading)),
+        Block::Paragraph(paragraph) => format!("<p>{}</p>\n", inline(paragraph)),
+        Block::Table(table) => rows(table),
+        Block::List(items) => {
+            let items: String = items.iter().map(|item| format!("<li>{}</li>\n", inline(item))).collect();
+            format!("<ul>\n{items}</ul>\n")
+        }
+    }
+}
+
+fn rows(table: &Table) -> String {
+    // A box of its own, so that a wide table scrolls and not the page; by keyboard too.
+    let mut page =
+        "<div class=\"scroll\" role=\"region\" aria-label=\"table\" tabindex=\"0\"><table>\n<thead><tr>"
+            .to_owned();
+    for head in &table.head {
+        let _ = write!(page, "<th scope=\"col\">{}</th>", inline(head));
+    }
+    page += "</tr></thead>\n<tbody>\n";
+    for row in &table.rows {
+        page += "<tr>";
+        for (column, cell) in row.iter().enumerate() {
+            let cell = inline(cell);
+            let _ = match column {
+                0 => write!(page, "<th scope=\"row\">{cell}</th>"),
+                _ if table.is_number(column) => write!(page, "<td class=\"number\">{cell}</td>"),
+                _ => write!(page, "<td>{cell}</td>"),
+            };
+        }
+        page += "</tr>\n";
+    }
+    page + "</tbody>\n</table></div>\n"
+}
+
+fn inline(text: &Text) -> String {
+    let mut shown = String::new();
+    for piece in &text.0 {
+        let _ = match piece {
+            Piece::Plain(plain) => write!(shown, "{}", escape(plain)),
+            Piece::Strong(strong) => write!(shown, "<strong>{}</strong>", escape(strong)),
+            Piece::Name(name) => write!(shown, "<bdi>{}</bdi>", escape(&clean::cut(name, CHARS_MAX))),
+            Piece::Foreign(foreign) => {
+                write!(shown, "<bdi>{}</bdi>", escape(&clean::cut(foreign, CHARS_MAX)))
+            }
+            Piece::Command(command) => {
+                write!(shown, "<code>{}</code>", escape(&clean::cut(command, CHARS_MAX)))
+            }
+        };
+    }
+    shown
+}
+
+fn escape(text: &str) -> String {
+    askama::filters::escape(text, askama::filters::Html)
+        .map_or_else(|never| match never {}, |safe| safe.to_string())
+}

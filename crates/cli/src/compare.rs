@@ -1,0 +1,195 @@
+//! `tribunal compare`.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use tribunal_board::compare::{Contestant, Paired, compare, document};
+use tribunal_board::{StoreError, Summary, document, ranking};
+use tribunal_judge::{Hearing, Order, Reference, Ruling, Seed, Verdict};
+use tribunal_runner::Submission;
+use tribunal_runner::submission::find as find_submissions;
+
+use crate::arguments::{Common, CompareFormat, CompareOptions, JudgeOptions, SeedChoice};
+use crate::exit::{Exit, Failure};
+use crate::judge::{judge_all, keep, order, store, table_style};
+use crate::progress::Progress;
+
+pub fn run(options: &CompareOptions, common: &Common) -> Result<Exit, Failure> {
+    let progress = Progress::new(common.quiet);
+    let order = order(Seed::PUBLIC, options.effort, &options.cage, common)?;
+    let (stored, _) = store(common)?.summaries().map_err(machine)?;
+    let stored = ranking::latest(stored);
+    let mut contestants = Vec::new();
+    for name in &options.contestants {
+        contestants.push(find(name, &stored, &order, &progress, options, common)?);
+    }
+    tell_apart(&mut contestants, &options.contestants);
+    let paired = if options.interleaved { interleaved(&order, &contestants, &progress)? } else { Vec::new() };
+    let comparison = compare(&contestants, &paired);
+    let mut out = anstream::stdout();
+    match options.format {
+        CompareFormat::Terminal => {
+            write!(out, "{}", document::terminal::show(&document(&comparison), &table_style()))?;
+        }
+        CompareFormat::Md => write!(out, "{}", document::markdown::show(&document(&comparison)))?,
+        CompareFormat::Html => write!(out, "{}", document::html::page(&document(&comparison)))?,
+        CompareFormat::Json => {
+            let line = serde_json::to_string(&comparison).map_err(|error| Failure::Bug(error.to_string()))?;
+            writeln!(out, "{line}")?;
+        }
+    }
+    Ok(Exit::Accepted)
+}
+
+fn machine(error: StoreError) -> Failure {
+    Failure::Machine(error.to_string())
+}
+
+/// A folder of submissions, a name in the store, or the beginning of a verdict's id.
+fn find(
+    name: &str,
+    stored: &[Summary],
+    order: &Order,
+    progress: &Progress,
+    options: &CompareOptions,
+    common: &Common,
+) -> Result<Contestant, Failure> {
+    let path = Path::new(name);
+    if path.exists() {
+        let folders =
+            find_submissions(&[path.to_owned()]).map_err(|error| Failure::Usage(error.to_string()))?;
+        if folders.is_empty() {
+            return Err(Failure::Usage(format!("no tribunal.toml in or below {name}")));
+        }
+        return from_folders(&folders, stored, order, progress, options, common);
+    }
+    let store = store(common)?;
+    let named: Vec<&Summary> = stored.iter().filter(|summary| summary.submission.name == name).collect();
+    if !named.is_empty() {
+        let verdicts: Result<Vec<Verdict>, StoreError> =
+            named.iter().map(|summary| store.get(&summary.id)).collect();
+        return Ok(Contestant { label: name.to_owned(), verdicts: verdicts.map_err(machine)? });
+    }
+    match store.get(name) {
+        Ok(verdict) => Ok(Contestant { label: verdict.submission.name.clone(), verdicts: vec![verdict] }),
+        Err(StoreError::NotFound { .. }) => Err(Failure::Usage(format!(
+            "`{}` is no folder, no contestant with a verdict, and no verdict's id; `tribunal board` lists contestants",
+            tribunal_board::clean::line(name)
+        ))),
+        Err(error @ StoreError::Ambiguous { .. }) => Err(Failure::Usage(error.to_string())),
+        Err(error) => Err(machine(error)),
+    }
+}
+
+/// Verdicts on the submissions of some folders: stored ones where nothing has changed since, fresh ones otherwise.
+fn from_folders(
+    folders: &[PathBuf],
+    stored: &[Summary],
+    order: &Order,
+    progress: &Progress,
+    options: &CompareOptions,
+    common: &Common,
+) -> Result<Contestant, Failure> {
+    let store = store(common)?;
+    let (mut verdicts, mut fresh) = (Vec::new(), Vec::new());
+    for folder in folders {
+        let submission = Submission::open(folder).map_err(|error| Failure::Usage(error.to_string()))?;
+        let as_now = |summary: &&Summary| {
+            let judge = &summary.judge;
+            summary.submission.sha256 == submission.sha256
+                && summary.submission.challenge == submission.challenge.id
+                && judge.version == env!("CARGO_PKG_VERSION")
+                && judge.effort == order.effort
+                && judge.seed == order.seed.to_string()
+                && summary.outcome != Ruling::Infrastructure
+        };
+        match stored.iter().find(as_now) {
+            Some(summary) => verdicts.push(store.get(&summary.id).map_err(machine)?),
+            None => fresh.push(folder.clone()),
+        }
+    }
+    if !fresh.is_empty() {
+        let judging = JudgeOptions {
+            paths: Vec::new(),
+            seed: SeedChoice(order.seed),
+            effort: options.effort,
+            jobs: None,
+            json: true,
+            out: None,
+            no_measurements: false,
+            no_controls: true,
+            cage: options.cage.clone(),
+        };
+        let judged = judge_all(order, &fresh, &judging, progress)?;
+        keep(&judged, &judging, common);
+        verdicts.extend(judged);
+    }
+    let mut challenges: Vec<&str> = verdicts.iter().map(|one| one.submission.challenge.as_str()).collect();
+    challenges.sort_unstable();
+    if let Some(twice) = challenges.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(Failure::Usage(format!(
+            "{} holds several submissions to {}: name one folder for each contestant",
+            folders[0].parent().unwrap_or(&folders[0]).display(),
+            twice[0]
+        )));
+    }
+    let label = verdicts.first().map_or_else(String::new, |verdict| verdict.submission.name.clone());
+    Ok(Contestant { label, verdicts })
+}
+
+/// Two of one name are told apart by what they were asked for.
+fn tell_apart(contestants: &mut [Contestant], asked: &[String]) {
+    let labels: Vec<String> = contestants.iter().map(|one| one.label.clone()).collect();
+    for (index, contestant) in contestants.iter_mut().enumerate() {
+        if labels.iter().filter(|label| **label == contestant.label).count() > 1
+            && contestant.label != asked[index]
+        {
+            contestant.label = format!("{} ({})", contestant.label, asked[index]);
+        }
+    }
+}
+
+/// Every pair's times, taken in turns: the second sits in the reference's chair.
+fn interleaved(
+    order: &Order,
+    contestants: &[Contestant],
+    progress: &Progress,
+) -> Result<Vec<Paired>, Failure> {
+    let mut paired = Vec::new();
+    for first in 0..contestants.len() {
+        for second in first + 1..contestants.len() {
+            for one in &contestants[first].verdicts {
+                let challenge = &one.submission.challenge;
+                let other = contestants[second]
+                    .verdicts
+                    .iter()
+                    .find(|other| other.submission.challenge == *challenge);
+                let Some(other) = other else { continue };
+                if [one, other].iter().any(|verdict| verdict.outcome == Ruling::Disqualified) {
+                    continue;
+                }
+                let line = progress.line(&contestants[first].label);
+                let beside =
+                    Reference::build(order, Path::new(&other.submission.folder), &|what| line.say(what))
+                        .map_err(Failure::Machine)?;
+                let submission = Submission::open(Path::new(&one.submission.folder))
+                    .map_err(|error| Failure::Machine(error.to_string()))?;
+                let measured = Hearing::open(order, submission)
+                    .bench(Some(&beside), &line)
+                    .map_err(|trouble| Failure::Machine(trouble.to_string()))?;
+                paired.extend(measured.measurements.into_iter().filter_map(|measurement| {
+                    Some(Paired {
+                        challenge: challenge.clone(),
+                        first,
+                        second,
+                        name: measurement.name,
+                        workload: measurement.workload,
+                        ratio: measurement.of_reference?,
+                        interval: measurement.of_reference_interval?,
+                    })
+                }));
+            }
+        }
+    }
+    Ok(paired)
+}
