@@ -19,10 +19,12 @@ struct Drawn {
 #[derive(Debug, Clone)]
 pub(super) struct Draws {
     drawn: Vec<Drawn>,
+    /// Whether the first is faster than the second on some workload, by more than the noise of their times.
+    faster: Vec<Vec<bool>>,
 }
 
 impl Draws {
-    pub(super) fn of(verdicts: &[Option<&Verdict>]) -> Self {
+    pub(super) fn of(verdicts: &[Option<&Verdict>], faster: Vec<Vec<bool>>) -> Self {
         let drawn = |verdict: &Option<&Verdict>| {
             let Some(verdict) = verdict else { return Drawn::default() };
             let known = Drawn { outcome: Some(verdict.outcome), score: verdict.score, ..Drawn::default() };
@@ -35,7 +37,7 @@ impl Draws {
                 None => known,
             }
         };
-        Self { drawn: verdicts.iter().map(drawn).collect() }
+        Self { drawn: verdicts.iter().map(drawn).collect(), faster }
     }
 
     /// Outcome and score in a draw; what has no draws is the same in each.
@@ -50,16 +52,38 @@ impl Draws {
         middle(self.drawn[who].scores.clone())
     }
 
-    /// 95 % of the lead of `a` over `b`.
+    /// 95 % of the lead of `a` over `b`. A lead made of dimensions in which neither is ahead may as well be none.
     pub(super) fn score_differs(&self, a: usize, b: usize) -> Option<[f64; 2]> {
-        let (a, b) = (&self.drawn[a].scores, &self.drawn[b].scores);
-        middle(a.iter().zip(b).map(|(a, b)| a - b).collect())
+        let (of_a, of_b) = (&self.drawn[a].scores, &self.drawn[b].scores);
+        let [low, high] = middle(of_a.iter().zip(of_b).map(|(a, b)| a - b).collect())?;
+        Some([
+            if self.ahead(a, b) { low } else { low.min(0.0) },
+            if self.ahead(b, a) { high } else { high.max(0.0) },
+        ])
     }
 
-    /// 95 % of the lead of `a` over `b` in a dimension.
+    /// 95 % of the lead of `a` over `b` in a dimension. Scores of speed differ with the machine's mood: without a workload on which
+    /// one is faster, so may their lead be none.
     pub(super) fn dimension_differs(&self, dimension: Dimension, a: usize, b: usize) -> Option<[f64; 2]> {
         let of = |who: usize, draw: usize| self.drawn[who].dimensions.get(draw)?.get(&dimension)?.score;
-        middle((0..resample::DRAWS).filter_map(|draw| Some(of(a, draw)? - of(b, draw)?)).collect())
+        let interval =
+            middle((0..resample::DRAWS).filter_map(|draw| Some(of(a, draw)? - of(b, draw)?)).collect());
+        if dimension != Dimension::Performance {
+            return interval;
+        }
+        let [low, high] = interval.unwrap_or([f64::NEG_INFINITY, f64::INFINITY]);
+        Some([
+            if self.faster[a][b] { low } else { low.min(0.0) },
+            if self.faster[b][a] { high } else { high.max(0.0) },
+        ])
+    }
+
+    /// Whether `a` is ahead of `b` in some dimension.
+    fn ahead(&self, a: usize, b: usize) -> bool {
+        let leads = |dimension: &Dimension| {
+            self.dimension_differs(*dimension, a, b).is_some_and(|[low, _]| low > 0.0)
+        };
+        Dimension::ALL.iter().any(leads)
     }
 }
 

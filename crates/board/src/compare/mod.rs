@@ -6,6 +6,8 @@
 //!   ahead by more than [`TIE_POINTS`] and by more than the noise. Otherwise it is a tie.
 //! - The noise of a score is that of the draw of cases and workloads: in 95 of 100 draws of others, made alike for everybody
 //!   ([`tribunal_judge::resample`]), the difference must have the same sign.
+//! - A lead in speed counts only with a workload on which one is faster by more than the noise of its times, and a lead made of
+//!   dimensions in which neither is ahead is none.
 //! - Two times are compared where both were taken in turns with the same reference, or with each other; the interval of their ratio
 //!   comes from both. One that holds 1 is a tie.
 //! - Contestants who met on every challenge are ranked by their mean score. Where some did not, by strength: Bradley and Terry's
@@ -229,8 +231,10 @@ pub fn compare(contestants: &[Contestant], paired: &[Paired]) -> Comparison {
                 .iter()
                 .map(|one| one.verdicts.iter().find(|verdict| verdict.submission.challenge == challenge))
                 .collect();
-            let draws = Draws::of(&verdicts);
-            let on = on_challenge(challenge, &verdicts, &draws, paired);
+            let paired: Vec<&Paired> = paired.iter().filter(|pair| pair.challenge == challenge).collect();
+            let (measurements, faster) = measurements(&verdicts, &paired);
+            let draws = Draws::of(&verdicts, faster);
+            let on = on_challenge(challenge, &verdicts, &draws, measurements);
             drawn.push(draws);
             on
         })
@@ -251,13 +255,11 @@ fn on_challenge(
     challenge: &str,
     verdicts: &[Option<&Verdict>],
     draws: &Draws,
-    paired: &[Paired],
+    measurements: Vec<Measured>,
 ) -> OnChallenge {
     let dimensions = dimensions(verdicts, draws);
     let families = families(verdicts);
     let requirements = requirements(verdicts);
-    let paired: Vec<&Paired> = paired.iter().filter(|pair| pair.challenge == challenge).collect();
-    let measurements = measurements(verdicts, &paired);
     let (strengths, weaknesses) = merits(verdicts, &dimensions, &families, &requirements, &measurements);
     OnChallenge {
         challenge: challenge.to_owned(),
@@ -375,7 +377,8 @@ fn requirements(verdicts: &[Option<&Verdict>]) -> Vec<Requirement> {
         .collect()
 }
 
-fn measurements(verdicts: &[Option<&Verdict>], paired: &[&Paired]) -> Vec<Measured> {
+/// Every measurement, and whether the first is faster than the second on some workload, for every two.
+fn measurements(verdicts: &[Option<&Verdict>], paired: &[&Paired]) -> (Vec<Measured>, Vec<Vec<bool>>) {
     let mut keys: Vec<(&str, &str, &str)> = Vec::new();
     for one in verdicts.iter().flatten().flat_map(|verdict| &verdict.measurements) {
         let key = (one.name.as_str(), one.workload.as_str(), one.unit.as_str());
@@ -383,13 +386,16 @@ fn measurements(verdicts: &[Option<&Verdict>], paired: &[&Paired]) -> Vec<Measur
             keys.push(key);
         }
     }
-    keys.into_iter().map(|key| measured(key, verdicts, paired)).collect()
+    let mut faster = vec![vec![false; verdicts.len()]; verdicts.len()];
+    let rows = keys.into_iter().map(|key| measured(key, verdicts, paired, &mut faster)).collect();
+    (rows, faster)
 }
 
 fn measured(
     (name, workload, unit): (&str, &str, &str),
     verdicts: &[Option<&Verdict>],
     paired: &[&Paired],
+    faster: &mut [Vec<bool>],
 ) -> Measured {
     let of = |verdict: &Option<&'_ Verdict>| {
         let all = verdict.map_or(&[][..], |verdict| &verdict.measurements);
@@ -413,6 +419,10 @@ fn measured(
             None => Some(Ratio { ratio: values[a]? / values[b]?, interval: None }),
         }
     };
+    for (a, b) in (0..values.len()).flat_map(|a| (0..values.len()).map(move |b| (a, b))) {
+        let below_one = |over: Ratio| over.interval.is_some_and(|[_, high]| high < 1.0);
+        faster[a][b] |= timed && a != b && over(a, b).is_some_and(below_one);
+    }
     // Times from several runs are put in order by what they are to the reference of their run.
     let of_reference: Vec<Option<f64>> =
         found.iter().map(|one| one.as_ref().and_then(|one| one.of_reference)).collect();
@@ -483,8 +493,12 @@ fn merits(
     let mut strengths = vec![Vec::new(); verdicts.len()];
     let mut weaknesses = vec![Vec::new(); verdicts.len()];
     for (who, verdict) in verdicts.iter().enumerate() {
+        let mut told = BTreeSet::new();
         for kind in verdict.map_or_else(Vec::new, failures::kinds) {
-            weaknesses[who].push(format!("{}: {} ({})", kind.gravity(), kind.title, kind.extent()));
+            // The gravest of a title comes first.
+            if told.insert(kind.title.clone()) {
+                weaknesses[who].push(format!("{}: {} ({})", kind.gravity(), kind.title, kind.extent()));
+            }
         }
     }
     for row in dimensions {

@@ -397,7 +397,7 @@ fn margin(edge: &Edge) -> Text {
 fn rules() -> Vec<Text> {
     [
         "A score is the mean of the dimensions assessed, each times its weight, over the weights of those assessed; after a critical failure at most 50; disqualified is 0.",
-        "A better outcome wins over any score. Scores within 0.5 points, or whose lead changes its sign in 95 % of draws of other cases and workloads, are a tie.",
+        "A better outcome wins over any score. Scores within 0.5 points, or whose lead changes its sign in 95 % of draws of other cases and workloads, are a tie; so is a lead made of dimensions in which neither is ahead. In speed, one is ahead only with a workload on which it is faster by more than the noise.",
         "[from, to] holds 95 % of such draws; they are the same for everybody. A range of ranks comes from them too, and a tier ends where nobody above can fall to anybody below.",
         "Times are compared where both were taken in turns with the reference, or with each other; a ratio whose interval holds 1 is a tie, and one that is too wide says nothing. Bytes and counts within 1 % are equal.",
         "Strength is Bradley and Terry's with ties after Davidson, as a logarithm, over the challenges on which each pair met; it ranks those who did not all meet on every challenge.",

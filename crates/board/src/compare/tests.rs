@@ -70,6 +70,25 @@ fn a_lead_that_other_cases_would_turn_is_a_tie() {
 }
 
 #[test]
+fn a_score_for_speed_without_a_faster_workload_is_a_tie() {
+    // The same ratio to the reference, on a day when everything took ten times as long.
+    let slow = |evidence: &mut Evidence| {
+        timed(1.0, 1.02)(evidence);
+        evidence.measurements.iter_mut().filter(|one| one.unit == "s").for_each(|one| one.value *= 10.0);
+    };
+    let contestants = [
+        contestant("a", vec![ruled(LAYER_NORM, timed(1.0, 1.02))]),
+        contestant("b", vec![ruled(LAYER_NORM, slow)]),
+    ];
+    let comparison = compare(&contestants, &[]);
+    let on = &comparison.challenges[0];
+    let speed = on.dimensions.iter().find(|row| row.name == "performance").unwrap();
+    assert!(speed.values[0].unwrap() > speed.values[1].unwrap() + 10.0, "{speed:?}");
+    assert!(matches!(speed.edge, Edge::Tie { .. }), "{speed:?}");
+    assert!(matches!(on.overall, Edge::Tie { .. }), "{:?}", on.overall);
+}
+
+#[test]
 fn times_are_compared_through_the_reference_and_noise_is_a_tie() {
     for (second, spread, expected) in [(2.0, 1.02, "won"), (1.01, 1.02, "tie"), (1.1, 1.4, "undecided")] {
         let contestants = [
