@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use tribunal_judge::{Dimension, DimensionScore, Ruling, Verdict, resample};
 
+use super::is_tie;
 use crate::summary;
 
 /// One contestant's scores in each draw; empty where its rubric is not at hand.
@@ -11,6 +12,7 @@ use crate::summary;
 struct Drawn {
     outcome: Option<Ruling>,
     score: Option<f64>,
+    parts: BTreeMap<Dimension, DimensionScore>,
     scores: Vec<f64>,
     dimensions: Vec<BTreeMap<Dimension, DimensionScore>>,
 }
@@ -27,7 +29,8 @@ impl Draws {
     pub(super) fn of(verdicts: &[Option<&Verdict>], faster: Vec<Vec<bool>>) -> Self {
         let drawn = |verdict: &Option<&Verdict>| {
             let Some(verdict) = verdict else { return Drawn::default() };
-            let known = Drawn { outcome: Some(verdict.outcome), score: verdict.score, ..Drawn::default() };
+            let (outcome, parts) = (Some(verdict.outcome), verdict.dimensions.clone());
+            let known = Drawn { outcome, score: verdict.score, parts, ..Drawn::default() };
             match summary::rubric_of(verdict) {
                 Some(rubric) => Drawn {
                     scores: verdict.resampled_scores(&rubric),
@@ -80,8 +83,11 @@ impl Draws {
 
     /// Whether `a` is ahead of `b` in some dimension.
     fn ahead(&self, a: usize, b: usize) -> bool {
+        let part = |who: usize, dimension: &Dimension| self.drawn[who].parts.get(dimension)?.score;
         let leads = |dimension: &Dimension| {
-            self.dimension_differs(*dimension, a, b).is_some_and(|[low, _]| low > 0.0)
+            let lead = part(a, dimension).zip(part(b, dimension)).map_or(0.0, |(a, b)| a - b);
+            let low = self.dimension_differs(*dimension, a, b).map(|[low, _]| low);
+            lead > 0.0 && !is_tie(lead) && low.is_none_or(|low| low > 0.0)
         };
         Dimension::ALL.iter().any(leads)
     }
