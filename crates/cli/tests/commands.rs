@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 use support::{Tribunal, house};
 use tribunal_contract::{Challenge, Language, challenges, emit};
+use tribunal_runner::submission::find as find_submissions;
 
 fn specimen(name: &str) -> String {
     house().join("specimens/layer_norm_backward").join(name).display().to_string()
@@ -184,6 +185,53 @@ fn boards_and_stored_verdicts_come_in_every_format() {
 }
 
 #[test]
+fn contestants_are_compared_from_folders_names_and_ids() {
+    let tribunal = Tribunal::new();
+    let output = judge(&tribunal, &["--json", &specimen("two-pass-c"), &specimen("dgamma-last-row-only-c")]);
+    let id = verdicts(&output.stdout)[1]["id"].as_str().expect("an id").to_owned();
+    // A name, and the id of what another name stands for.
+    let compared = tribunal.run(["compare", "two-pass-c", &id, "--format", "json"]);
+    assert_eq!(compared.code, 0, "{}", compared.stderr);
+    let comparison: Value = serde_json::from_str(&compared.stdout).expect("a comparison");
+    assert_eq!(comparison["schema"], "tribunal.comparison/1");
+    assert_eq!(comparison["contestants"][1], "dgamma-last-row-only-c");
+    assert_eq!(comparison["challenges"][0]["overall"]["winner"], 0);
+    // A folder that was not judged yet is judged, and kept.
+    let third = specimen("eps-outside-root");
+    let compared =
+        tribunal.run(["compare", "two-pass-c", &third, "--effort", "quick", "--format", "md", "--quiet"]);
+    assert_eq!(compared.code, 0, "{}", compared.stderr);
+    assert!(compared.stdout.contains("`two-pass-c` wins: the only one accepted."), "{}", compared.stdout);
+    assert!(tribunal.run(["board"]).stdout.contains("eps-outside-root"));
+    for format in ["terminal", "html"] {
+        let shown = tribunal.run(["compare", "two-pass-c", "eps-outside-root", "--format", format]);
+        assert!(shown.stdout.contains("wins: the only one accepted"), "{format}: {}", shown.stdout);
+    }
+    let unknown = tribunal.run(["compare", "two-pass-c", "nobody"]);
+    assert_eq!(unknown.code, 2);
+    assert!(unknown.stderr.contains("`nobody` is no folder, no contestant"), "{}", unknown.stderr);
+}
+
+#[test]
+fn the_retrial_comes_out_as_published() {
+    let tribunal = Tribunal::new();
+    let page = fs::read_to_string(house().join("docs/retrial.md")).expect("the page");
+    let retrial = house().join("retrial").display().to_string();
+    let judged = verdicts(&judge(&tribunal, &["--json", &retrial]).stdout);
+    assert_eq!(judged.len(), 12);
+    for verdict in judged {
+        let (name, challenge) = (&verdict["submission"]["name"], &verdict["submission"]["challenge"]);
+        let section = page.split("### ").find(|part| part.starts_with(challenge.as_str().expect("an id")));
+        let row = section
+            .expect("a section")
+            .lines()
+            .find(|line| line.starts_with(&format!("| `{}` |", name.as_str().expect("a name"))));
+        let outcome = format!("**{}**", verdict["outcome"].as_str().expect("an outcome"));
+        assert!(row.expect("a row").contains(&outcome), "{name} {challenge}: {outcome}");
+    }
+}
+
+#[test]
 fn a_challenge_is_printed_with_prompt_contract_and_rubric() {
     let tribunal = Tribunal::new();
     assert!(tribunal.run(["challenges"]).stdout.contains("layer_norm_backward"));
@@ -208,15 +256,15 @@ fn check_contracts(challenge: &'static Challenge) {
     let rust = emit::rust_contract(challenge);
     let specimens = format!("specimens/{}", challenge.id);
     let mut seen = 0;
-    for corpus in [specimens.as_str(), "exploits"] {
-        for folder in fs::read_dir(house().join(corpus)).expect("the corpus").flatten() {
-            let manifest = fs::read_to_string(folder.path().join("tribunal.toml")).unwrap_or_default();
+    for corpus in [specimens.as_str(), "exploits", "retrial"] {
+        for folder in find_submissions(&[house().join(corpus)]).expect("the corpus") {
+            let manifest = fs::read_to_string(folder.join("tribunal.toml")).unwrap_or_default();
             if !manifest.contains(&format!("challenge = \"{}\"", challenge.id)) {
                 continue;
             }
             for (file, generated) in [("tribunal.h", &header), ("src/contract.rs", &rust)] {
-                if let Ok(text) = fs::read_to_string(folder.path().join(file)) {
-                    assert_eq!(&text, generated, "{}/{file}", folder.path().display());
+                if let Ok(text) = fs::read_to_string(folder.join(file)) {
+                    assert_eq!(&text, generated, "{}/{file}", folder.display());
                     seen += 1;
                 }
             }
