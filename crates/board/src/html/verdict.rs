@@ -279,11 +279,13 @@ fn charts(verdict: &Verdict) -> Vec<(String, String)> {
         let rows: Vec<Level> = measurements.iter().map(|measurement| level(title, measurement)).collect();
         let said: Vec<String> = rows.iter().map(|row| format!("{} {}", row.name, row.shown)).collect();
         let label = format!("{title} by workload, the smallest first: {}", said.join(", "));
-        Some((title.to_owned(), svg::levels(&label, &rows, &|value| round(value, &unit))?))
+        Some((title.to_owned(), svg::levels(&label, &rows, title == "Time", &|value| round(value, &unit))?))
     };
     let time = drawn("Time", &|measurement| measurement.name == "time");
     let memory = drawn("Memory", &|m| {
-        matches!(m.unit.as_str(), "B" | "bytes") && m.floor.is_some_and(|floor| floor > 0.0)
+        // What a submission claims of itself is in the table, beside what was weighed.
+        let weighed = matches!(m.unit.as_str(), "B" | "bytes") && !m.name.starts_with("claimed_");
+        weighed && m.floor.is_some_and(|floor| floor > 0.0)
     });
     [time, memory].into_iter().flatten().collect()
 }

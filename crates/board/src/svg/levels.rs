@@ -21,13 +21,19 @@ pub(crate) struct Level {
 
 const ROW: f64 = 38.0;
 const LEFT: f64 = 8.0;
-const RIGHT: f64 = WIDTH - 8.0;
+const RIGHT: f64 = WIDTH - 64.0;
 
 /// Height of a label above the rows: each has a line of its own, so that none can cover another.
 const LABEL: f64 = 14.0;
 
-/// The rows in the order given; `label` is read out, `amount` writes a tick.
-pub(crate) fn levels(label: &str, rows: &[Level], amount: &dyn Fn(f64) -> String) -> Option<String> {
+/// The rows in the order given, of one thing at several sizes if they are `joined`; `label` is read out, `amount`
+/// writes a tick.
+pub(crate) fn levels(
+    label: &str,
+    rows: &[Level],
+    joined: bool,
+    amount: &dyn Fn(f64) -> String,
+) -> Option<String> {
     let values = rows.iter().flat_map(|row| {
         let ends = row.interval.into_iter().flatten();
         [Some(row.value), row.floor, row.reference].into_iter().flatten().chain(ends)
@@ -46,17 +52,12 @@ pub(crate) fn levels(label: &str, rows: &[Level], amount: &dyn Fn(f64) -> String
     for (value, text) in axis.ticks(amount) {
         let x = axis.x(value);
         picture.line("grid", (x, top), (x, bottom));
-        // At the ends a label is pushed inside.
-        let half = width(&text) / 2.0;
-        picture.text(x.clamp(half, WIDTH - half), bottom + 14.0, "middle", "small faint", &text);
-    }
-    for (index, row) in rows.iter().enumerate() {
-        let y = middle(top, index);
-        picture.text(0.0, y - 14.0, "start", "small halo", &row.name);
-        picture.text(WIDTH, y - 14.0, "end", "small strong halo", &row.shown);
+        // At the left end a label is pushed inside.
+        picture.text(x.max(width(&text) / 2.0), bottom + 14.0, "middle", "small faint", &text);
     }
     for (index, (class, name, values)) in series.iter().enumerate() {
-        draw(&mut picture, axis, top, LABEL * (index as f64 + 1.0), class, name, values);
+        let label = LABEL * (index as f64 + 1.0);
+        draw(&mut picture, &places(axis, top, values), joined, label, class, name);
     }
     for (index, row) in rows.iter().enumerate() {
         let (x, y) = (axis.x(row.value), middle(top, index));
@@ -68,6 +69,12 @@ pub(crate) fn levels(label: &str, rows: &[Level], amount: &dyn Fn(f64) -> String
             row.value
         ));
     }
+    // Last, so that no line crosses a letter.
+    for (index, row) in rows.iter().enumerate() {
+        let y = middle(top, index);
+        picture.text(0.0, y - 14.0, "start", "small halo", &row.name);
+        picture.text(WIDTH, y + 4.0, "end", "small strong", &row.shown);
+    }
     Some(picture.end())
 }
 
@@ -75,25 +82,19 @@ fn middle(top: f64, index: usize) -> f64 {
     top + ROW * (index as f64 + 0.5) + 8.0
 }
 
-/// A line from its label through its marks.
-fn draw(
-    picture: &mut Picture,
-    axis: Log,
-    top: f64,
-    label: f64,
-    class: &str,
-    name: &str,
-    values: &[Option<f64>],
-) {
-    let places: Vec<(f64, f64)> = values
-        .iter()
-        .enumerate()
-        .filter_map(|(index, value)| Some((axis.x((*value)?), middle(top, index))))
-        .collect();
+/// Where the marks stand, one in each row that has one.
+fn places(axis: Log, top: f64, values: &[Option<f64>]) -> Vec<(f64, f64)> {
+    let place = |(index, value): (usize, &Option<f64>)| Some((axis.x((*value)?), middle(top, index)));
+    values.iter().enumerate().filter_map(place).collect()
+}
+
+/// A line from its label through its marks, or to the first of them.
+fn draw(picture: &mut Picture, places: &[(f64, f64)], joined: bool, label: f64, class: &str, name: &str) {
     let Some(&(x, _)) = places.first() else { return };
-    let path: String = places.iter().map(|(x, y)| format!("L{x:.1} {y:.1}")).collect();
+    let drawn = if joined { places } else { &places[..1] };
+    let path: String = drawn.iter().map(|(x, y)| format!("L{x:.1} {y:.1}")).collect();
     picture.push(format_args!("<path class=\"line {class}\" d=\"M{x:.1} {:.1}{path}\"/>", label - 2.0));
-    for (x, y) in &places {
+    for (x, y) in places {
         match class {
             "floor" => picture.push(format_args!(
                 "<path class=\"mark\" data-mark=\"floor\" d=\"M{x:.1} {:.1}v14\"/>",
@@ -129,7 +130,7 @@ mod tests {
     #[test]
     fn every_workload_has_its_marks() {
         let rows = [level(3e-3, Some(1e-3), Some(2e-3)), level(3e-2, Some(1e-2), None)];
-        let svg = levels("time", &rows, &|value| value.to_string()).unwrap();
+        let svg = levels("time", &rows, true, &|value| value.to_string()).unwrap();
         for (mark, count) in [("data-value", 2), ("data-mark=\"floor\"", 2), ("data-mark=\"reference\"", 1)] {
             assert_eq!(svg.matches(mark).count(), count, "{mark}");
         }
@@ -141,8 +142,13 @@ mod tests {
 
     #[test]
     fn what_there_is_none_of_is_not_named() {
-        let svg = levels("time", &[level(1.0, None, None)], &|value| value.to_string()).unwrap();
+        let svg = levels("time", &[level(1.0, None, None)], true, &|value| value.to_string()).unwrap();
         assert!(!svg.contains(">reference<") && !svg.contains(">floor<"));
-        assert!(levels("time", &[], &|value| value.to_string()).is_none());
+        let apart = [level(1.0, Some(0.5), None), level(3.0, Some(0.5), None)];
+        let lines = |joined| {
+            levels("memory", &apart, joined, &|value| value.to_string()).unwrap().matches('L').count()
+        };
+        assert_eq!((lines(true) - lines(false), lines(false)), (2, lines(true) - 2));
+        assert!(levels("time", &[], true, &|value| value.to_string()).is_none());
     }
 }

@@ -56,7 +56,7 @@ impl Picture {
 
 /// The width of a text in small letters, roughly: enough to keep labels apart.
 fn width(text: &str) -> f64 {
-    6.0 * text.chars().count() as f64
+    6.3 * text.chars().count() as f64
 }
 
 /// Text for an element or an attribute.
