@@ -41,9 +41,7 @@ pub fn run(options: &JudgeOptions, common: &Common) -> Result<Exit, Failure> {
     let verdicts = judge_all(&order, &folders, options, &progress)?;
     keep(&verdicts, options, common);
     print(&verdicts, options)?;
-    if verdicts.len() > 1 && !options.json {
-        tell_report(&verdicts, options, common);
-    }
+    report(&verdicts, options, common);
     // What could not even be opened counts as rejected.
     let unopened = (verdicts.len() < folders.len()).then_some(Exit::Rejected);
     Ok(verdicts.iter().map(|verdict| verdict.outcome.into()).chain(unopened).max().unwrap_or(Exit::Rejected))
@@ -217,7 +215,6 @@ fn keep(verdicts: &[Verdict], options: &JudgeOptions, common: &Common) {
                 fs::write(path("md"), markdown::verdict(verdict))
             })?;
             fs::write(folder.join("board.md"), markdown::board(&summaries(verdicts)))?;
-            fs::write(folder.join(REPORT), html::report(verdicts))?;
             fs::write(folder.join("junit.xml"), junit::report(verdicts))?;
             fs::write(folder.join("results.sarif"), sarif::report(verdicts, &checkout()))
         });
@@ -227,18 +224,19 @@ fn keep(verdicts: &[Verdict], options: &JudgeOptions, common: &Common) {
     }
 }
 
-/// Says where a browser finds what was judged: in the folder asked for, else beside the store, where the next report takes its place.
-fn tell_report(verdicts: &[Verdict], options: &JudgeOptions, common: &Common) {
+/// Writes one page of all that was judged and says where it is: in the folder asked for, else beside the store, where the next
+/// takes its place.
+fn report(verdicts: &[Verdict], options: &JudgeOptions, common: &Common) {
+    let told = verdicts.len() > 1 && !options.json;
     let path = match (&options.out, common.store.clone().or_else(Store::default_folder)) {
         (Some(folder), _) => folder.join(REPORT),
-        (None, Some(store)) if store.is_dir() => store.join(REPORT),
-        (None, Some(store)) => store.with_file_name(REPORT),
-        (None, None) => return,
+        (None, Some(store)) if told && store.is_dir() => store.join(REPORT),
+        (None, Some(store)) if told => store.with_file_name(REPORT),
+        _ => return,
     };
-    let written = if options.out.is_some() { Ok(()) } else { fs::write(&path, html::report(verdicts)) };
-    match written {
-        Ok(()) if common.quiet || !path.exists() => {}
-        Ok(()) => anstream::eprintln!("report: {}", path.display()),
+    match fs::write(&path, html::report(verdicts)) {
+        Ok(()) if told && !common.quiet => anstream::eprintln!("report: {}", path.display()),
+        Ok(()) => {}
         Err(error) => anstream::eprintln!("tribunal: cannot write {}: {error}", path.display()),
     }
 }

@@ -214,3 +214,44 @@ fn a_finding_about_the_source_shows_its_lines() {
     assert!(page.contains("&#60;b&#62;") && !page.contains("<b>"));
     assert!(!verdict(&one, &[]).contains("kernel.py:2"));
 }
+
+/// Relative luminance of `#rrggbb`, as WCAG defines it.
+fn luminance(colour: &str) -> f64 {
+    let channel = |from: usize| {
+        let value = f64::from(u8::from_str_radix(&colour[from..from + 2], 16).expect("two digits")) / 255.0;
+        if value <= 0.04045 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
+    };
+    0.2126 * channel(1) + 0.7152 * channel(3) + 0.0722 * channel(5)
+}
+
+fn contrast(a: &str, b: &str) -> f64 {
+    let (a, b) = (luminance(a), luminance(b));
+    (a.max(b) + 0.05) / (a.min(b) + 0.05)
+}
+
+#[test]
+fn colours_can_be_read_and_told_apart_without_their_hue() {
+    let style = include_str!("../../templates/style.css");
+    let schemes: Vec<&str> = style.split(":root {").skip(1).take(2).collect();
+    assert_eq!(schemes.len(), 2, "light and dark");
+    for scheme in schemes {
+        let colour = |name: &str| {
+            let rest = scheme.split(&format!("--{name}: ")).nth(1).unwrap_or_else(|| panic!("no {name}"));
+            &rest[..7]
+        };
+        let heat: Vec<f64> = (0..6).map(|step| luminance(colour(&format!("h{step}")))).collect();
+        let (rising, falling) =
+            (heat.windows(2).all(|pair| pair[0] < pair[1]), heat.windows(2).all(|pair| pair[0] > pair[1]));
+        assert!(rising || falling, "{heat:?}");
+        for step in 0..6 {
+            let ratio = contrast(colour(&format!("h{step}")), colour(&format!("t{step}")));
+            assert!(ratio >= 4.5, "h{step}: {ratio:.2}");
+        }
+        for text in ["ink", "faint", "accent", "good", "bad"] {
+            for ground in ["page", "card", "bad-soft", "code"] {
+                let ratio = contrast(colour(text), colour(ground));
+                assert!(ratio >= 4.5, "{text} on {ground}: {ratio:.2}");
+            }
+        }
+    }
+}
