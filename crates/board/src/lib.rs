@@ -1,12 +1,12 @@
 //! Keeps verdicts and shows them.
 //!
-//! A verdict is shown to a person at a terminal ([`terminal`]), in a repository ([`markdown`]) and to programs
-//! ([`json`]); several are ranked ([`ranking`]), kept ([`Store`]), and a single finding becomes a folder that anybody
-//! can run ([`replay`]).
+//! A verdict is shown to a person at a terminal ([`terminal`]), in a repository ([`markdown`]) and in a browser
+//! ([`html`]), to programs ([`json`]) and to what builds and tests ([`junit`], [`sarif`]); several are ranked
+//! ([`ranking`]), kept ([`Store`]), and a single finding becomes a folder that anybody can run ([`replay`]).
 //!
 //! Nothing here decides: every number comes from the verdict. Nothing prints: everything is returned. And whatever a
-//! submission may have written (names, messages, paths) is defused before it is shown, in [`clean`] and
-//! [`markdown::escape`] and nowhere else.
+//! submission may have written (names, messages, paths) is defused before it is shown, in [`clean`],
+//! [`markdown::escape`] and the templates of [`html`], and nowhere else.
 
 #![forbid(unsafe_code)]
 
@@ -14,13 +14,17 @@ pub mod clean;
 pub mod compare;
 pub mod document;
 mod failures;
+pub mod html;
 pub mod json;
+pub mod junit;
 pub mod markdown;
 mod phrases;
 pub mod ranking;
 pub mod replay;
+pub mod sarif;
 mod store;
 pub mod summary;
+mod svg;
 pub mod terminal;
 mod words;
 

@@ -104,7 +104,7 @@ pub struct JudgeOptions {
     /// One verdict a line on stdout, as JSON
     #[arg(long)]
     pub json: bool,
-    /// Write each verdict as JSON and Markdown into this folder as well
+    /// Write each verdict as JSON and Markdown into this folder as well, and all of them as report.html, junit.xml and results.sarif
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Judge without measuring time and memory
@@ -176,7 +176,22 @@ impl From<EffortChoice> for Effort {
 pub enum Format {
     Terminal,
     Md,
+    /// One file for a browser
+    Html,
     Json,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum VerdictFormat {
+    Terminal,
+    Md,
+    /// One file for a browser
+    Html,
+    Json,
+    /// JUnit XML, a test for each check of each case
+    Junit,
+    /// SARIF 2.1.0, a result for each kind of failure
+    Sarif,
 }
 
 #[derive(Debug, Args)]
@@ -215,8 +230,8 @@ pub struct ShowOptions {
     /// Beginning of a verdict's id
     #[arg(value_name = "VERDICT")]
     pub id: String,
-    #[arg(long, value_enum, default_value_t = Format::Terminal)]
-    pub format: Format,
+    #[arg(long, value_enum, default_value_t = VerdictFormat::Terminal)]
+    pub format: VerdictFormat,
 }
 
 #[derive(Debug, Args)]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tribunal_board::{Store, Style, Summary, json, markdown, terminal};
+use tribunal_board::{Store, Style, Summary, html, json, junit, markdown, sarif, terminal};
 use tribunal_contract::Manifest;
 use tribunal_judge::{Hearing, Order, Reference, Verdict, controls, refuse};
 use tribunal_runner::cage::Cage;
@@ -18,6 +18,9 @@ use crate::arguments::{CageOptions, Common, EffortChoice, JudgeOptions};
 use crate::exit::{Exit, Failure};
 use crate::house;
 use crate::progress::Progress;
+
+/// The report's file.
+const REPORT: &str = "report.html";
 
 pub fn run(options: &JudgeOptions, common: &Common) -> Result<Exit, Failure> {
     let order = order(options.seed.0, options.effort, &options.cage, common)?;
@@ -38,6 +41,7 @@ pub fn run(options: &JudgeOptions, common: &Common) -> Result<Exit, Failure> {
     let verdicts = judge_all(&order, &folders, options, &progress)?;
     keep(&verdicts, options, common);
     print(&verdicts, options)?;
+    report(&verdicts, options, common);
     // What could not even be opened counts as rejected.
     let unopened = (verdicts.len() < folders.len()).then_some(Exit::Rejected);
     Ok(verdicts.iter().map(|verdict| verdict.outcome.into()).chain(unopened).max().unwrap_or(Exit::Rejected))
@@ -210,12 +214,36 @@ pub fn keep(verdicts: &[Verdict], options: &JudgeOptions, common: &Common) {
                 fs::write(path("json"), json::line(verdict) + "\n")?;
                 fs::write(path("md"), markdown::verdict(verdict))
             })?;
-            fs::write(folder.join("board.md"), markdown::board(&summaries(verdicts)))
+            fs::write(folder.join("board.md"), markdown::board(&summaries(verdicts)))?;
+            fs::write(folder.join("junit.xml"), junit::report(verdicts))?;
+            fs::write(folder.join("results.sarif"), sarif::report(verdicts, &checkout()))
         });
         if let Err(error) = written {
             anstream::eprintln!("tribunal: cannot write to {}: {error}", folder.display());
         }
     }
+}
+
+/// Writes one page of all that was judged and says where it is: in the folder asked for, else beside the store, where the next
+/// takes its place.
+fn report(verdicts: &[Verdict], options: &JudgeOptions, common: &Common) {
+    let told = verdicts.len() > 1 && !options.json;
+    let path = match (&options.out, common.store.clone().or_else(Store::default_folder)) {
+        (Some(folder), _) => folder.join(REPORT),
+        (None, Some(store)) if told && store.is_dir() => store.join(REPORT),
+        (None, Some(store)) if told => store.with_file_name(REPORT),
+        _ => return,
+    };
+    match fs::write(&path, html::report(verdicts)) {
+        Ok(()) if told && !common.quiet => anstream::eprintln!("report: {}", path.display()),
+        Ok(()) => {}
+        Err(error) => anstream::eprintln!("tribunal: cannot write {}: {error}", path.display()),
+    }
+}
+
+/// What places in reports are relative to.
+pub fn checkout() -> PathBuf {
+    std::env::current_dir().unwrap_or_default()
 }
 
 fn print(verdicts: &[Verdict], options: &JudgeOptions) -> Result<(), Failure> {

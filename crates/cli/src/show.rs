@@ -2,12 +2,14 @@
 
 use std::io::Write;
 
-use tribunal_board::{StoreError, json, markdown, ranking, terminal};
+use tribunal_board::{StoreError, html, json, junit, markdown, ranking, sarif, terminal};
 use tribunal_judge::Verdict;
 
-use crate::arguments::{BoardOptions, Common, Format, SchemaChoice, SchemaOptions, ShowOptions};
+use crate::arguments::{
+    BoardOptions, Common, Format, SchemaChoice, SchemaOptions, ShowOptions, VerdictFormat,
+};
 use crate::exit::{Exit, Failure};
-use crate::judge::{store, style, table_style};
+use crate::judge::{checkout, store, style, table_style};
 
 pub fn board(options: &BoardOptions, common: &Common) -> Result<Exit, Failure> {
     let (summaries, damaged) =
@@ -21,6 +23,7 @@ pub fn board(options: &BoardOptions, common: &Common) -> Result<Exit, Failure> {
         Format::Terminal if summaries.is_empty() => writeln!(out, "nothing judged yet: tribunal judge PATH")?,
         Format::Terminal => writeln!(out, "{}", terminal::board(&summaries, &table_style()))?,
         Format::Md => write!(out, "{}", markdown::board(&summaries))?,
+        Format::Html => write!(out, "{}", html::board(&summaries))?,
         Format::Json => {
             for summary in &summaries {
                 let line = serde_json::to_string(summary).map_err(|error| Failure::Bug(error.to_string()))?;
@@ -35,9 +38,12 @@ pub fn verdict(options: &ShowOptions, common: &Common) -> Result<Exit, Failure> 
     let verdict = stored(&options.id, common)?;
     let mut out = anstream::stdout();
     match options.format {
-        Format::Terminal => writeln!(out, "{}", terminal::verdict(&verdict, &style()))?,
-        Format::Md => write!(out, "{}", markdown::verdict(&verdict))?,
-        Format::Json => writeln!(out, "{}", json::line(&verdict))?,
+        VerdictFormat::Terminal => writeln!(out, "{}", terminal::verdict(&verdict, &style()))?,
+        VerdictFormat::Md => write!(out, "{}", markdown::verdict(&verdict))?,
+        VerdictFormat::Html => write!(out, "{}", html::verdict(&verdict, &[]))?,
+        VerdictFormat::Json => writeln!(out, "{}", json::line(&verdict))?,
+        VerdictFormat::Junit => write!(out, "{}", junit::report(&[verdict]))?,
+        VerdictFormat::Sarif => write!(out, "{}", sarif::report(&[verdict], &checkout()))?,
     }
     Ok(Exit::Accepted)
 }

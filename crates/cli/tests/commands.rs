@@ -175,12 +175,20 @@ fn boards_and_stored_verdicts_come_in_every_format() {
     assert_eq!(tribunal.run(["board"]).stdout, "nothing judged yet: tribunal judge PATH\n");
     let output = judge(&tribunal, &["--json", &specimen("two-pass-c"), &specimen("dgamma-last-row-only-c")]);
     let id = verdicts(&output.stdout)[0]["id"].as_str().expect("an id").to_owned();
-    for format in ["terminal", "md", "json"] {
+    for format in ["terminal", "md", "html", "json"] {
         let board = tribunal.run(["board", "--format", format]);
         assert!(board.code == 0 && board.stdout.contains("two-pass-c"), "{format}: {}", board.stdout);
         let shown = tribunal.run(["show", &id[..8], "--format", format]);
         assert!(shown.code == 0 && shown.stdout.contains(&id), "{format}: {}", shown.stdout);
     }
+    let junit = tribunal.run(["show", &id[..8], "--format", "junit"]).stdout;
+    assert!(
+        junit.starts_with("<?xml") && junit.contains("name=\"layer_norm_backward/two-pass-c\""),
+        "{junit}"
+    );
+    let sarif = tribunal.run(["show", &id[..8], "--format", "sarif"]).stdout;
+    let sarif: Value = serde_json::from_str(&sarif).expect("JSON");
+    assert_eq!(sarif["version"], "2.1.0");
     assert_eq!(tribunal.run(["show", "ffff"]).code, 2);
 }
 
@@ -228,6 +236,27 @@ fn the_retrial_comes_out_as_published() {
             .find(|line| line.starts_with(&format!("| `{}` |", name.as_str().expect("a name"))));
         let outcome = format!("**{}**", verdict["outcome"].as_str().expect("an outcome"));
         assert!(row.expect("a row").contains(&outcome), "{name} {challenge}: {outcome}");
+    }
+}
+
+#[test]
+fn several_verdicts_make_a_report_and_its_path_is_told() {
+    let tribunal = Tribunal::new();
+    let two = [specimen("two-pass-c"), specimen("dgamma-last-row-only-c")];
+    let output = judge(&tribunal, &[&two[0], &two[1]]);
+    let path = output.stderr.lines().find_map(|line| line.strip_prefix("report: ")).expect("a path");
+    let report = std::fs::read_to_string(path).expect("a report");
+    assert!(report.contains("two-pass-c") && report.contains("dgamma-last-row-only-c"));
+    assert!(judge(&tribunal, &["--quiet", &two[0], &two[1]]).stderr.is_empty());
+    assert!(!judge(&tribunal, &[&two[0]]).stderr.contains("report: "), "one verdict needs no report");
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("out");
+    let output = judge(&tribunal, &["--json", "--out", out.to_str().expect("a path"), &two[0], &two[1]]);
+    assert!(!output.stderr.contains("report: "), "{}", output.stderr);
+    for file in ["report.html", "junit.xml", "results.sarif", "board.md"] {
+        let text = std::fs::read_to_string(out.join(file)).expect(file);
+        assert!(text.contains("dgamma-last-row-only-c"), "{file}");
     }
 }
 

@@ -1,0 +1,177 @@
+//! Standings, and which families of cases hold for whom.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use askama::Template;
+use tribunal_judge::{Dimension, Family, Finding, Outcome, Ruling, Severity, Verdict};
+
+use super::{Links, text, verdict};
+use crate::ranking::{Place, Standings};
+use crate::{Summary, phrases, svg, words};
+
+#[derive(Template)]
+#[template(path = "standings.html")]
+struct Body {
+    level: u8,
+    challenge: String,
+    anchor: String,
+    link: Option<String>,
+    dimensions: Vec<(&'static str, &'static str)>,
+    rows: Vec<Row>,
+    legend: String,
+    notes: Vec<String>,
+    families: Vec<&'static str>,
+    heat: Vec<HeatRow>,
+}
+
+struct Row {
+    rank: String,
+    range: String,
+    label: String,
+    link: Option<String>,
+    language: String,
+    sign: &'static str,
+    outcome: &'static str,
+    score: String,
+    interval: String,
+    whisker: String,
+    dimensions: Vec<String>,
+    suspect: String,
+}
+
+struct HeatRow {
+    label: String,
+    link: Option<String>,
+    cells: Vec<Cell>,
+}
+
+/// A family's cell: nothing tried, or how much held.
+struct Cell {
+    /// 0 for all that hold, up to 5 for none.
+    heat: u8,
+    shown: String,
+    title: String,
+}
+
+/// How many ended how: sign, name, number.
+pub(super) fn counts(summaries: &[Summary]) -> Vec<(&'static str, &'static str, String)> {
+    [Ruling::Accepted, Ruling::Rejected, Ruling::Disqualified, Ruling::Infrastructure]
+        .into_iter()
+        .map(|ruling| (ruling, summaries.iter().filter(|summary| summary.outcome == ruling).count()))
+        .filter(|(_, count)| *count > 0)
+        .map(|(ruling, count)| (verdict::sign(ruling), ruling.name(), count.to_string()))
+        .collect()
+}
+
+/// One challenge. With its verdicts at hand, the families of cases too.
+pub(super) fn body(standings: &Standings<'_>, verdicts: &[Verdict], links: Links, level: u8) -> String {
+    let unranked = standings
+        .unranked
+        .iter()
+        .map(|place| format!("Not ranked: {} ({})", text(&place.label), phrases::why_unranked(place)));
+    let notes =
+        unranked.chain(standings.cautions.iter().map(|caution| format!("Note: {caution}."))).collect();
+    let places = || standings.places.iter().chain(&standings.unranked);
+    let tried: Vec<(&Place<'_>, BTreeMap<Family, Held>)> = places()
+        .filter_map(|place| {
+            let verdict = verdicts.iter().find(|verdict| verdict.id == place.summary.id)?;
+            Some((place, held(verdict)))
+        })
+        .collect();
+    let families: BTreeSet<Family> = tried.iter().flat_map(|(_, held)| held.keys().copied()).collect();
+    let heat = tried
+        .iter()
+        .map(|(place, held)| HeatRow {
+            label: text(&place.label),
+            link: links.verdict(&place.summary.id),
+            cells: families.iter().map(|family| cell(*family, held.get(family))).collect(),
+        })
+        .collect();
+    Body {
+        level,
+        challenge: text(standings.challenge),
+        anchor: format!("challenge-{}", standings.challenge),
+        link: if links == Links::Paths { links.challenge(standings.challenge) } else { None },
+        dimensions: standings.weights.iter().map(|&(d, _)| (phrases::short(d), d.name())).collect(),
+        rows: standings.places.iter().map(|place| row(place, standings, links)).collect(),
+        legend: phrases::legend(standings),
+        notes,
+        families: families.iter().map(|family| family.name()).collect(),
+        heat,
+    }
+    .render()
+    .expect("a template over strings")
+}
+
+fn row(place: &Place<'_>, standings: &Standings<'_>, links: Links) -> Row {
+    let summary = place.summary;
+    let interval = summary.interval();
+    let part = |dimension: &Dimension| summary.dimensions.get(dimension).and_then(|part| part.score);
+    Row {
+        rank: phrases::rank(place),
+        range: phrases::range(place),
+        label: text(&place.label),
+        link: links.verdict(&summary.id),
+        language: text(&summary.submission.language),
+        sign: verdict::sign(summary.outcome),
+        outcome: summary.outcome.name(),
+        score: phrases::score(place),
+        interval: interval.map_or(String::new(), |[low, high]| format!("{low:.1}–{high:.1}")),
+        whisker: summary.score.map_or(String::new(), |score| svg::whisker(score, interval)),
+        dimensions: standings.weights.iter().map(|(dimension, _)| words::score(part(dimension))).collect(),
+        suspect: summary.suspect.as_deref().map_or(String::new(), text),
+    }
+}
+
+/// Cases of a family that were decided, and those of them that hold.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Held {
+    pub(super) held: usize,
+    pub(super) cases: usize,
+    pub(super) undecided: usize,
+}
+
+/// Whether a finding is about a case of its family, and not about the source or a measurement.
+pub(super) fn is_of_a_case(finding: &Finding) -> bool {
+    finding.case.strip_prefix(finding.family.name()).is_some_and(|rest| rest.starts_with('/'))
+}
+
+/// By family: a case holds where no check of it failed, notes apart.
+pub(super) fn held(verdict: &Verdict) -> BTreeMap<Family, Held> {
+    let mut cases: BTreeMap<(Family, &str), (bool, bool)> = BTreeMap::new();
+    for finding in verdict.findings.iter().filter(|finding| is_of_a_case(finding)) {
+        let (failed, decided) = cases.entry((finding.family, &finding.case)).or_default();
+        match finding.outcome {
+            Outcome::Integrity => (*failed, *decided) = (true, true),
+            Outcome::Fail => (*failed, *decided) = (*failed | (finding.severity > Severity::Note), true),
+            Outcome::Pass => *decided = true,
+            Outcome::Inconclusive | Outcome::Infrastructure => {}
+        }
+    }
+    let mut families: BTreeMap<Family, Held> = BTreeMap::new();
+    for ((family, _), (failed, decided)) in cases {
+        let held = families.entry(family).or_default();
+        held.cases += usize::from(decided);
+        held.held += usize::from(decided && !failed);
+        held.undecided += usize::from(!decided);
+    }
+    families
+}
+
+fn cell(family: Family, held: Option<&Held>) -> Cell {
+    let family = family.name();
+    match held {
+        Some(&Held { held, cases, .. }) if cases > 0 => {
+            let share = held as f64 / cases as f64;
+            // Rounded towards the middle: neither all nor none unless it is so.
+            let percent = (100.0 * share).round().clamp(1.0, 99.0);
+            let (heat, shown) = match held {
+                _ if held == cases => (0, "✓".to_owned()),
+                0 => (5, "✗ 0".to_owned()),
+                _ => (1 + ((1.0 - share) * 4.0).floor().clamp(0.0, 3.0) as u8, format!("{percent:.0}")),
+            };
+            Cell { heat, shown, title: format!("{family}: {held} of {} hold", words::count(cases, "case")) }
+        }
+        _ => Cell { heat: 9, shown: "–".to_owned(), title: format!("{family}: not tried") },
+    }
+}

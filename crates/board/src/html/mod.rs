@@ -1,0 +1,157 @@
+//! Verdicts as HTML: pages that need nothing but themselves.
+//!
+//! [`verdict()`], [`board()`] and [`report()`] are whole files. A server takes the bodies, says where their links lead
+//! ([`Links`]) and puts a [`page()`] around each. No scripts, nothing from elsewhere, and a policy in the page that
+//! forbids both. Foreign text is cleaned ([`clean`]) and then escaped by the templates.
+
+mod board;
+#[cfg(test)]
+mod tests;
+mod verdict;
+
+use askama::Template;
+use tribunal_judge::{SourceFile, Verdict};
+
+pub(crate) use verdict::code_place;
+
+use crate::{Summary, clean, ranking, words};
+
+/// Longest text shown.
+const CHARS_MAX: usize = 600;
+
+/// Where links lead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Links {
+    /// Nowhere: the page stands alone.
+    None,
+    /// To sections of the same page.
+    Anchors,
+    /// To a server's pages: `/verdicts/<id>`, `/challenges/<id>`.
+    Paths,
+}
+
+impl Links {
+    /// To a verdict.
+    pub fn verdict(self, id: &str) -> Option<String> {
+        self.to("verdict", id)
+    }
+
+    /// To a challenge's standings.
+    pub fn challenge(self, id: &str) -> Option<String> {
+        self.to("challenge", id)
+    }
+
+    fn to(self, what: &str, id: &str) -> Option<String> {
+        match self {
+            Self::None => None,
+            Self::Anchors => Some(format!("#{what}-{id}")),
+            Self::Paths => Some(format!("/{what}s/{id}")),
+        }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "page.html")]
+struct Page<'a> {
+    title: &'a str,
+    body: &'a str,
+}
+
+#[derive(Template)]
+#[template(path = "report.html")]
+struct Report {
+    title: String,
+    counts: Vec<(&'static str, &'static str, String)>,
+    standings: Vec<String>,
+    verdicts: Vec<Folded>,
+}
+
+/// A verdict that is opened by its reader.
+struct Folded {
+    id: String,
+    headline: verdict::Headline,
+    body: String,
+}
+
+/// A whole page around a body, which must be HTML.
+pub fn page(title: &str, body: &str) -> String {
+    Page { title: &text(title), body }.render().expect("a template over strings")
+}
+
+/// One verdict as a file. Of `sources`, which may be empty, the lines that findings name are shown.
+pub fn verdict(verdict: &Verdict, sources: &[SourceFile]) -> String {
+    let title = format!("{} · {}", verdict.submission.name, verdict.submission.challenge);
+    let headline = verdict::Headline::of(verdict);
+    let body = verdict::opening(&headline, 1) + &verdict_body(verdict, sources, 2);
+    page(&title, &format!("<main>{body}</main>"))
+}
+
+/// A verdict without its headline; `level` is that of its sections' headings.
+pub fn verdict_body(verdict: &Verdict, sources: &[SourceFile], level: u8) -> String {
+    verdict::body(verdict, sources, level)
+}
+
+/// A verdict's headline: name, outcome, score; `level` is that of the heading.
+pub fn verdict_headline(verdict: &Verdict, level: u8) -> String {
+    verdict::opening(&verdict::Headline::of(verdict), level)
+}
+
+/// The standings as a file.
+pub fn board(summaries: &[Summary]) -> String {
+    let body = board_body(summaries, Links::None, 2);
+    page("Standings", &format!("<main><header class=\"top\"><h1>Standings</h1></header>{body}</main>"))
+}
+
+/// The standings of every challenge; `level` is that of their headings.
+pub fn board_body(summaries: &[Summary], links: Links, level: u8) -> String {
+    let standings = ranking::rank(summaries);
+    if standings.is_empty() {
+        return "<p>No verdicts yet.</p>".to_owned();
+    }
+    standings.iter().map(|standings| board::body(standings, &[], links, level)).collect()
+}
+
+/// Several verdicts as one file: the standings, which families of cases hold for whom, and every verdict to unfold.
+pub fn report(verdicts: &[Verdict]) -> String {
+    let summaries: Vec<Summary> = verdicts.iter().map(Summary::of).collect();
+    let standings = ranking::rank(&summaries);
+    let title = match standings.as_slice() {
+        [one] => format!("{} on {}", words::count(verdicts.len(), "verdict"), one.challenge),
+        several => {
+            format!(
+                "{} on {}",
+                words::count(verdicts.len(), "verdict"),
+                words::count(several.len(), "challenge")
+            )
+        }
+    };
+    let order = standings.iter().flat_map(|standings| standings.places.iter().chain(&standings.unranked));
+    let mut folded: Vec<Folded> = Vec::new();
+    for place in order {
+        let Some(verdict) = verdicts.iter().find(|verdict| verdict.id == place.summary.id) else { continue };
+        // Two verdicts of one id are one verdict, judged again.
+        if folded.iter().all(|other| other.id != verdict.id) {
+            folded.push(Folded {
+                id: verdict.id.clone(),
+                headline: verdict::Headline::of(verdict),
+                body: verdict_body(verdict, &[], 4),
+            });
+        }
+    }
+    let report = Report {
+        title: text(&title),
+        counts: board::counts(&summaries),
+        standings: standings
+            .iter()
+            .map(|standings| board::body(standings, verdicts, Links::Anchors, 2))
+            .collect(),
+        verdicts: folded,
+    };
+    page(&title, &report.render().expect("a template over strings"))
+}
+
+/// Foreign text, cleaned for a template, which escapes it.
+fn text(hostile: &str) -> String {
+    let clean = clean::cut(hostile, CHARS_MAX);
+    if clean.trim().is_empty() { "—".to_owned() } else { clean }
+}

@@ -1,0 +1,346 @@
+//! One verdict: what was ruled, what it rests on.
+
+use std::collections::BTreeMap;
+
+use askama::Template;
+use tribunal_judge::{Dimension, Family, Finding, Measurement, Outcome, Ruling, SourceFile, Verdict};
+
+use super::board::{self, Held, is_of_a_case};
+use super::text;
+use crate::failures::{self, Kind};
+use crate::svg::{self, Bar, Level};
+use crate::{Summary, phrases, summary, words};
+
+/// Kinds of failure that are shown, and findings that decide nothing.
+const KINDS_MAX: usize = 30;
+
+/// Lines shown before and after one that a finding names.
+const CONTEXT: usize = 3;
+
+/// The sign that an outcome has beside its name.
+pub(super) fn sign(ruling: Ruling) -> &'static str {
+    match ruling {
+        Ruling::Accepted => "✓",
+        Ruling::Rejected => "✗",
+        Ruling::Disqualified => "⊘",
+        Ruling::Infrastructure => "?",
+    }
+}
+
+/// What is said of a verdict in a line.
+pub(super) struct Headline {
+    pub(super) name: String,
+    pub(super) challenge: String,
+    pub(super) language: String,
+    pub(super) sign: &'static str,
+    pub(super) outcome: &'static str,
+    pub(super) score: String,
+    pub(super) interval: String,
+    pub(super) capped: String,
+}
+
+impl Headline {
+    pub(super) fn of(verdict: &Verdict) -> Self {
+        let submission = &verdict.submission;
+        let interval = Summary::of(verdict).interval().filter(|_| verdict.score.is_some());
+        Self {
+            name: text(&submission.name),
+            challenge: text(&submission.challenge),
+            language: text(&submission.language),
+            sign: sign(verdict.outcome),
+            outcome: verdict.outcome.name(),
+            score: words::score(verdict.score),
+            interval: interval.map_or(String::new(), |[low, high]| format!("{low:.1}–{high:.1}")),
+            capped: summary::capped_from(verdict).map_or(String::new(), |mean| format!("{mean:.1}")),
+        }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "headline.html")]
+struct Opening<'a> {
+    level: u8,
+    headline: &'a Headline,
+}
+
+#[derive(Template)]
+#[template(path = "verdict.html")]
+struct Body {
+    level: u8,
+    dimensions: String,
+    kinds: Vec<KindView>,
+    failures: String,
+    more_kinds: usize,
+    undecided: Vec<(&'static str, Vec<(String, String)>, usize)>,
+    errors: Option<String>,
+    families: Vec<FamilyView>,
+    charts: Vec<(String, String)>,
+    measurements: Vec<[String; 4]>,
+    requirements: Vec<(&'static str, &'static str, String)>,
+    omissions: Vec<String>,
+    provenance: Vec<String>,
+    excerpts: Vec<Excerpt>,
+}
+
+struct KindView {
+    gravity: &'static str,
+    title: String,
+    fields: String,
+    message: String,
+    extent: String,
+    worst: String,
+    smallest: String,
+    replay: String,
+}
+
+struct FamilyView {
+    name: &'static str,
+    cases: usize,
+    held: usize,
+    failed: usize,
+    undecided: usize,
+    worst: String,
+}
+
+/// Lines of a source file around one that a finding names.
+struct Excerpt {
+    title: String,
+    message: String,
+    /// Number, text, whether it is the one.
+    lines: Vec<(usize, String, bool)>,
+}
+
+/// Name, outcome and score.
+pub(super) fn opening(headline: &Headline, level: u8) -> String {
+    Opening { level, headline }.render().expect("a template over strings")
+}
+
+/// Everything below the headline.
+pub(super) fn body(verdict: &Verdict, sources: &[SourceFile], level: u8) -> String {
+    let kinds = failures::kinds(verdict);
+    let checks = verdict.failures().len();
+    let used = used(verdict);
+    let provenance = phrases::provenance(verdict).iter().map(|line| text(line)).collect();
+    Body {
+        level,
+        dimensions: dimensions(verdict),
+        failures: format!(
+            "{} in {}",
+            words::count(kinds.len(), "kind"),
+            words::count(checks, "failed check")
+        ),
+        more_kinds: kinds.len().saturating_sub(KINDS_MAX),
+        kinds: kinds.iter().take(KINDS_MAX).map(kind).collect(),
+        undecided: undecided(verdict),
+        errors: errors(&used),
+        families: families(verdict, &used),
+        charts: charts(verdict),
+        measurements: verdict.measurements.iter().map(measured).collect(),
+        requirements: verdict
+            .requirements
+            .iter()
+            .map(|requirement| {
+                let (sign, word) = match requirement.met {
+                    Some(true) => ("✓", "met"),
+                    Some(false) => ("✗", "missed"),
+                    None => ("?", "undecided"),
+                };
+                (sign, word, text(&requirement.text))
+            })
+            .collect(),
+        omissions: verdict.omissions.iter().map(|omission| text(omission)).collect(),
+        provenance,
+        excerpts: verdict
+            .failures()
+            .into_iter()
+            .filter_map(|finding| excerpt(finding, sources))
+            .take(KINDS_MAX)
+            .collect(),
+    }
+    .render()
+    .expect("a template over strings")
+}
+
+fn dimensions(verdict: &Verdict) -> String {
+    let bars: Vec<Bar> = Dimension::ALL
+        .into_iter()
+        .filter_map(|dimension| {
+            let part = verdict.dimensions.get(&dimension)?;
+            (part.assessed || part.weight > 0.0).then(|| Bar {
+                name: dimension.name(),
+                score: part.score,
+                weight: part.weight,
+            })
+        })
+        .collect();
+    let said: Vec<String> = bars
+        .iter()
+        .map(|bar| {
+            let score = bar.score.map_or_else(|| "not assessed".to_owned(), |score| format!("{score:.1}"));
+            format!("{} {score}", bar.name)
+        })
+        .collect();
+    svg::bars(&format!("Scores by dimension: {}", said.join(", ")), &bars)
+}
+
+fn kind(kind: &Kind<'_>) -> KindView {
+    let worst = kind.used.filter(|used| !(*used <= 1.0));
+    KindView {
+        gravity: kind.gravity(),
+        title: text(&kind.title),
+        fields: kind.fields.join(", "),
+        message: if kind.message.is_empty() { String::new() } else { text(kind.message) },
+        extent: kind.extent(),
+        worst: worst.map_or(String::new(), |used| format!("{} ×", words::significant(used))),
+        smallest: text(kind.smallest),
+        replay: kind.finding.replay.as_deref().map_or(String::new(), text),
+    }
+}
+
+fn undecided(verdict: &Verdict) -> Vec<(&'static str, Vec<(String, String)>, usize)> {
+    [(Outcome::Infrastructure, "Not judged: the machine's fault"), (Outcome::Inconclusive, "Inconclusive")]
+        .into_iter()
+        .filter_map(|(outcome, title)| {
+            let findings: Vec<&Finding> =
+                verdict.findings.iter().filter(|finding| finding.outcome == outcome).collect();
+            let shown = findings.iter().take(KINDS_MAX);
+            let shown: Vec<_> = shown.map(|finding| (text(&finding.id), text(&finding.message))).collect();
+            (!shown.is_empty()).then(|| (title, shown, findings.len().saturating_sub(KINDS_MAX)))
+        })
+        .collect()
+}
+
+/// Errors in units of their budgets, by family. A check with a limit and no number saw something that is none.
+fn used(verdict: &Verdict) -> BTreeMap<Family, Vec<f64>> {
+    let mut families: BTreeMap<Family, Vec<f64>> = BTreeMap::new();
+    for finding in verdict.findings.iter().filter(|finding| is_of_a_case(finding)) {
+        let limit = finding.limit.unwrap_or(1.0);
+        let used = match (finding.used, finding.limit) {
+            (Some(used), _) if used.is_finite() => used / limit,
+            (Some(_), _) | (None, Some(_)) => f64::INFINITY,
+            (None, None) => continue,
+        };
+        families.entry(finding.family).or_default().push(used);
+    }
+    families
+}
+
+fn worst(used: &[f64]) -> String {
+    match used
+        .iter()
+        .copied()
+        .fold(None, |worst: Option<f64>, used| Some(worst.map_or(used, |w| w.max(used))))
+    {
+        None => String::new(),
+        Some(worst) if worst.is_finite() => format!("{} ×", words::significant(worst)),
+        Some(_) => format!("∞ in {}", used.iter().filter(|used| !used.is_finite()).count()),
+    }
+}
+
+fn errors(used: &BTreeMap<Family, Vec<f64>>) -> Option<String> {
+    let said: Vec<String> =
+        used.iter().map(|(family, used)| format!("{} {}", family.name(), worst(used))).collect();
+    let rows: Vec<svg::Row> = used
+        .iter()
+        .map(|(family, used)| svg::Row { name: family.name(), used: used.clone(), worst: worst(used) })
+        .collect();
+    svg::strip(&format!("Errors in units of their budget by family, the worst: {}", said.join(", ")), &rows)
+}
+
+fn families(verdict: &Verdict, used: &BTreeMap<Family, Vec<f64>>) -> Vec<FamilyView> {
+    let view = |(family, held): (&Family, &Held)| FamilyView {
+        name: family.name(),
+        cases: held.cases + held.undecided,
+        held: held.held,
+        failed: held.cases - held.held,
+        undecided: held.undecided,
+        worst: used.get(family).map_or_else(|| "–".to_owned(), |used| worst(used)),
+    };
+    board::held(verdict).iter().map(view).collect()
+}
+
+fn measured(measurement: &Measurement) -> [String; 4] {
+    [
+        text(&words::spoken(&measurement.name)),
+        text(&measurement.workload),
+        words::quantity_within(measurement.value, measurement.interval, &measurement.unit),
+        phrases::against(measurement),
+    ]
+}
+
+/// Time, and memory: what has a unit that can be drawn beside a floor, a picture for each unit.
+fn charts(verdict: &Verdict) -> Vec<(String, String)> {
+    let drawn = |title: &str, test: &dyn Fn(&Measurement) -> bool| {
+        let mut measurements: Vec<&Measurement> =
+            verdict.measurements.iter().filter(|m| test(m) && m.value.is_finite() && m.value > 0.0).collect();
+        // The floor grows with the size; a workload's name need not tell it.
+        measurements.sort_by(|a, b| a.floor.unwrap_or(a.value).total_cmp(&b.floor.unwrap_or(b.value)));
+        let unit = measurements.first()?.unit.clone();
+        let rows: Vec<Level> = measurements.iter().map(|measurement| level(title, measurement)).collect();
+        let said: Vec<String> = rows.iter().map(|row| format!("{} {}", row.name, row.shown)).collect();
+        let label = format!("{title} by workload, the smallest first: {}", said.join(", "));
+        Some((title.to_owned(), svg::levels(&label, &rows, title == "Time", &|value| round(value, &unit))?))
+    };
+    let time = drawn("Time", &|measurement| measurement.name == "time");
+    let memory = drawn("Memory", &|m| {
+        // What a submission claims of itself is in the table, beside what was weighed.
+        let weighed = matches!(m.unit.as_str(), "B" | "bytes") && !m.name.starts_with("claimed_");
+        weighed && m.floor.is_some_and(|floor| floor > 0.0)
+    });
+    [time, memory].into_iter().flatten().collect()
+}
+
+fn level(title: &str, measurement: &Measurement) -> Level {
+    let workload = crate::clean::cut(&measurement.workload, 28);
+    let name = if title == "Time" {
+        workload
+    } else {
+        format!("{}, {workload}", crate::clean::cut(&words::spoken(&measurement.name), 24))
+    };
+    let positive = |value: &f64| value.is_finite() && *value > 0.0;
+    Level {
+        name,
+        value: measurement.value,
+        interval: measurement.interval.filter(|ends| ends.iter().all(positive)),
+        floor: measurement.floor.filter(positive),
+        reference: measurement.of_reference.map(|ratio| measurement.value / ratio).filter(positive),
+        shown: words::quantity(measurement.value, &measurement.unit),
+    }
+}
+
+/// A tick's amount: `2 ms` where a measurement says `2.00 ms`.
+fn round(value: f64, unit: &str) -> String {
+    let shown = words::quantity(value, unit);
+    let (number, unit) = shown.split_once(' ').unwrap_or((&shown, ""));
+    let number = if number.contains('.') && !number.contains('e') {
+        number.trim_end_matches('0').trim_end_matches('.')
+    } else {
+        number
+    };
+    format!("{number} {unit}").trim_end().to_owned()
+}
+
+/// The lines around the one that a finding about the source names: its case is `code/<path>/<line>`.
+fn excerpt(finding: &Finding, sources: &[SourceFile]) -> Option<Excerpt> {
+    let (path, line) = code_place(finding)?;
+    let file = sources.iter().find(|file| file.path == path)?;
+    let lines: Vec<(usize, String, bool)> = file
+        .text
+        .lines()
+        .enumerate()
+        .map(|(index, text)| (index + 1, text))
+        .filter(|(number, _)| number.abs_diff(line) <= CONTEXT)
+        .map(|(number, source)| (number, crate::clean::cut(source, 160), number == line))
+        .collect();
+    (!lines.is_empty()).then(|| Excerpt {
+        title: text(&format!("{path}:{line}")),
+        message: text(&finding.message),
+        lines,
+    })
+}
+
+/// The file and the line, counted from 1, that a finding about the source names.
+pub(crate) fn code_place(finding: &Finding) -> Option<(&str, usize)> {
+    let (path, line) = finding.case.strip_prefix("code/")?.rsplit_once('/')?;
+    Some((path, line.parse().ok()?))
+}
