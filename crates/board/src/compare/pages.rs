@@ -4,6 +4,7 @@ use tribunal_judge::Ruling;
 
 use super::{Comparison, Deciding, Edge, Measured, OnChallenge, Ratio};
 use crate::document::{Document, Table, Text};
+use crate::svg::{self, Rivalry};
 use crate::words;
 
 /// Deciding findings that are shown for a challenge.
@@ -193,6 +194,7 @@ fn challenge(page: &mut Document, comparison: &Comparison, on: &OnChallenge) {
             })
             .collect(),
     );
+    picture(page, comparison, on);
     scores(page, comparison, on);
     deciding(page, comparison, on);
     criteria(page, comparison, on);
@@ -223,6 +225,21 @@ fn result(comparison: &Comparison, on: &OnChallenge) -> Text {
         Edge::Undecided => "Undecided.".into(),
         Edge::Uncontested => "Nobody to compare with: fewer than two were judged.".into(),
     }
+}
+
+fn picture(page: &mut Document, comparison: &Comparison, on: &OnChallenge) {
+    let assessed = on.dimensions.iter().filter(|row| row.values.iter().any(Option::is_some));
+    let rivalries: Vec<Rivalry> =
+        assessed.map(|row| Rivalry { name: row.name, scores: row.values.clone() }).collect();
+    let mut caption = Text::from("Scores by dimension: ");
+    for (who, label) in comparison.contestants.iter().enumerate() {
+        let comma = if who > 0 { ", " } else { "" };
+        caption = caption.then(format!("{comma}{} is ", svg::sign(who))).then(Text::name(label));
+    }
+    page.picture(
+        svg::rivals(&format!("scores by dimension on {}", on.challenge), &rivalries),
+        caption.then("."),
+    );
 }
 
 fn scores(page: &mut Document, comparison: &Comparison, on: &OnChallenge) {

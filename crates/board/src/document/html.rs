@@ -14,25 +14,17 @@ pub fn page(document: &Document) -> String {
         Block::Heading(1, heading) => Some(plain(heading)),
         _ => None,
     });
-    format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
-         <title>{} · tribunal</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{}</main>\n</body>\n</html>\n",
-        title.unwrap_or_default(),
-        body(document)
+    crate::html::page(
+        &title.unwrap_or_default(),
+        &format!("<main class=\"document\">\n{}</main>", body(document)),
     )
 }
 
-const STYLE: &str = include_str!("style.css");
-
-/// The text alone, escaped.
+/// The text alone. Not yet cleaned.
 fn plain(text: &Text) -> String {
     let piece = |piece: &Piece| match piece {
-        Piece::Plain(text) | Piece::Strong(text) => escape(text),
-        Piece::Name(text) | Piece::Foreign(text) | Piece::Command(text) => {
-            escape(&clean::cut(text, CHARS_MAX))
-        }
+        Piece::Plain(text) | Piece::Strong(text) => text.clone(),
+        Piece::Name(text) | Piece::Foreign(text) | Piece::Command(text) => text.clone(),
     };
     text.0.iter().map(piece).collect()
 }
@@ -50,6 +42,9 @@ fn block(block: &Block) -> String {
         Block::List(items) => {
             let items: String = items.iter().map(|item| format!("<li>{}</li>\n", inline(item))).collect();
             format!("<ul>\n{items}</ul>\n")
+        }
+        Block::Picture(svg, caption) => {
+            format!("<figure class=\"card\">{svg}<figcaption>{}</figcaption></figure>\n", inline(caption))
         }
     }
 }

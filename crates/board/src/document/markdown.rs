@@ -7,7 +7,8 @@ use crate::markdown::escape::{code, text};
 
 /// The document as Markdown.
 pub fn show(document: &Document) -> String {
-    let blocks: Vec<String> = document.blocks.iter().map(block).collect();
+    let shown = document.blocks.iter().filter(|block| !matches!(block, Block::Picture(..)));
+    let blocks: Vec<String> = shown.map(block).collect();
     blocks.join("\n")
 }
 
@@ -19,6 +20,7 @@ fn block(block: &Block) -> String {
         Block::Paragraph(paragraph) => inline(paragraph) + "\n",
         Block::Table(table) => rows(table),
         Block::List(items) => items.iter().map(|item| format!("- {}\n", inline(item))).collect(),
+        Block::Picture(..) => String::new(),
     }
 }
 

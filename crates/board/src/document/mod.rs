@@ -25,6 +25,8 @@ pub enum Block {
     Table(Table),
     /// A list.
     List(Vec<Text>),
+    /// A picture, for pages that can show one: inline SVG, and what it shows.
+    Picture(String, Text),
 }
 
 /// A table with a head.
@@ -70,6 +72,10 @@ impl Document {
 
     pub(crate) fn table(&mut self, table: Table) {
         self.blocks.push(Block::Table(table));
+    }
+
+    pub(crate) fn picture(&mut self, svg: String, caption: Text) {
+        self.blocks.push(Block::Picture(svg, caption));
     }
 
     /// A list; nothing where it is empty.

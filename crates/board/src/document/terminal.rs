@@ -15,7 +15,8 @@ const CHARS_MAX: usize = 300;
 /// The document in lines.
 pub fn show(document: &Document, style: &Style) -> String {
     let (paint, width) = (Paint::new(style.color), style.width.clamp(60, 200));
-    let blocks: Vec<String> = document.blocks.iter().map(|block| self::block(block, paint, width)).collect();
+    let shown = document.blocks.iter().filter(|block| !matches!(block, Block::Picture(..)));
+    let blocks: Vec<String> = shown.map(|block| self::block(block, paint, width)).collect();
     blocks.join("\n")
 }
 
@@ -25,6 +26,7 @@ fn block(block: &Block, paint: Paint, width: usize) -> String {
         Block::Paragraph(paragraph) => wrap(&inline(paragraph), width, "", ""),
         Block::Table(table) => rows(table, width),
         Block::List(items) => items.iter().map(|item| wrap(&inline(item), width, "  - ", "    ")).collect(),
+        Block::Picture(..) => String::new(),
     }
 }
 

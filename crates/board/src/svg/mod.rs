@@ -5,11 +5,13 @@
 
 mod bars;
 mod levels;
+mod rivals;
 mod scale;
 mod strip;
 
 pub(crate) use bars::{Bar, bars, whisker};
 pub(crate) use levels::{Level, levels};
+pub(crate) use rivals::{Rivalry, rivals, sign};
 pub(crate) use strip::{Row, strip};
 
 use std::fmt::{Display, Write};
