@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bundle;
 pub mod clean;
 mod failures;
 pub mod json;
@@ -22,6 +23,7 @@ pub mod summary;
 pub mod terminal;
 mod words;
 
+pub use bundle::Bundle;
 pub use store::{Contents, Damaged, Store, StoreError};
 pub use summary::Summary;
 pub use terminal::Style;
