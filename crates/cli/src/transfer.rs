@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use tribunal_board::{Bundle, Store, StoreError, clean};
@@ -60,7 +61,9 @@ fn ends_as_folder(path: &Path) -> bool {
 fn write_whole(path: &Path, line: &str) -> Result<(), Failure> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let write = || -> std::io::Result<()> {
-        let mut file = tempfile::NamedTempFile::new_in(folder)?;
+        // As other programs make files: the umask says who may read it.
+        let anybody = fs::Permissions::from_mode(0o666);
+        let mut file = tempfile::Builder::new().permissions(anybody).tempfile_in(folder)?;
         writeln!(file, "{line}")?;
         file.as_file().sync_all()?;
         file.persist(path)?;

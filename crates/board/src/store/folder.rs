@@ -5,7 +5,7 @@
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -42,6 +42,8 @@ impl Folder {
         let mut file = tempfile::Builder::new()
             .prefix(UNFINISHED)
             .suffix(EXTENSION)
+            // As other programs make files: the umask says who may read them.
+            .permissions(fs::Permissions::from_mode(0o666))
             .tempfile_in(&self.path)
             .map_err(at(&self.path))?;
         let text = bundle.line() + "\n";
