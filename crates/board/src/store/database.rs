@@ -45,7 +45,8 @@ const TABLES: &str = "
         kept_at_ms INTEGER NOT NULL,
         sources TEXT NOT NULL,
         summary_form INTEGER NOT NULL,
-        summary TEXT NOT NULL
+        summary TEXT NOT NULL,
+        draws BLOB NOT NULL
     ) STRICT;
     CREATE INDEX verdicts_by_sources ON verdicts(sources);
     CREATE INDEX verdicts_by_time ON verdicts(kept_at_ms);
@@ -116,7 +117,7 @@ impl Database {
         let files = serde_json::to_string(&bundle.sources).expect("a list of texts");
         let files_packed = pack(files.as_bytes());
         let files_sha256: String = Sha256::digest(&files).iter().map(|byte| format!("{byte:02x}")).collect();
-        let summary = serde_json::to_string(&Summary::of(verdict)).expect("a summary has string keys only");
+        let (summary, draws) = split(Summary::of(verdict));
 
         let put = |connection: &mut Connection| -> rusqlite::Result<()> {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -132,8 +133,8 @@ impl Database {
             let now = (millis(SystemTime::now()) as i64).max(last.map_or(0, |last| last.saturating_add(1)));
             let kept_at = bundle.kept_at_ms.and_then(|at| i64::try_from(at).ok()).unwrap_or(now);
             transaction.execute(
-                "INSERT INTO verdicts(id, challenge, contestant, kept_at_ms, sources, summary_form, summary)
-                 VALUES (?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO verdicts(id, challenge, contestant, kept_at_ms, sources, summary_form, summary, draws)
+                 VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                 params![
                     verdict.id,
                     verdict.submission.challenge,
@@ -141,7 +142,8 @@ impl Database {
                     kept_at,
                     files_sha256,
                     summary::FORM,
-                    summary
+                    summary,
+                    draws
                 ],
             )?;
             transaction
@@ -221,12 +223,12 @@ impl Database {
 
     pub(super) fn summaries(&self) -> Result<(Vec<Summary>, Vec<Damaged>), StoreError> {
         let read = |connection: &Connection| -> rusqlite::Result<Vec<(i64, i64, String, Option<Summary>)>> {
-            let mut statement =
-                connection.prepare("SELECT kept_at_ms, seq, id, summary_form, summary FROM verdicts")?;
+            let mut statement = connection
+                .prepare("SELECT kept_at_ms, seq, id, summary_form, summary, draws FROM verdicts")?;
             let rows = statement.query_map([], |row| {
                 let ours = row.get::<_, u32>(3)? == summary::FORM;
-                let text = row.get_ref(4)?.as_bytes()?;
-                let summary = ours.then(|| serde_json::from_slice(text).ok()).flatten();
+                let (text, draws) = (row.get_ref(4)?.as_bytes()?, row.get_ref(5)?.as_bytes()?);
+                let summary = ours.then(|| join(text, draws)).flatten();
                 let id = String::from_utf8_lossy(row.get_ref(2)?.as_bytes()?).into_owned();
                 Ok((row.get(0)?, row.get(1)?, id, summary))
             })?;
@@ -260,11 +262,11 @@ impl Database {
     /// A summary of our form in place of another, so that it is computed once.
     fn summarise(&self, verdict: &Verdict) -> Summary {
         let summary = Summary::of(verdict);
-        let text = serde_json::to_string(&summary).expect("a summary has string keys only");
+        let (text, draws) = split(summary.clone());
         // Where it cannot be written, it is computed again the next time. A newer program's is left to it.
         let _ = self.lock().execute(
-            "UPDATE verdicts SET summary_form = ?1, summary = ?2 WHERE id = ?3 AND summary_form <= ?1",
-            params![summary::FORM, text, verdict.id],
+            "UPDATE verdicts SET summary_form = ?1, summary = ?2, draws = ?3 WHERE id = ?4 AND summary_form <= ?1",
+            params![summary::FORM, text, draws, verdict.id],
         );
         summary
     }
@@ -363,6 +365,20 @@ fn sql(path: &std::path::Path) -> impl Fn(rusqlite::Error) -> StoreError {
         Some(ErrorCode::NotADatabase) => StoreError::Foreign(path.clone()),
         _ => StoreError::Database { path: path.clone(), error },
     }
+}
+
+/// A summary as JSON without its draws, and these as bytes: ten thousand times two hundred numbers take long to read as text.
+fn split(mut summary: Summary) -> (String, Vec<u8>) {
+    let draws = std::mem::take(&mut summary.resampled).into_iter().flat_map(f32::to_le_bytes).collect();
+    (serde_json::to_string(&summary).expect("a summary has string keys only"), draws)
+}
+
+/// What [`split`] parted, if it is whole.
+fn join(text: &[u8], draws: &[u8]) -> Option<Summary> {
+    let mut summary: Summary = serde_json::from_slice(text).ok()?;
+    let (draws, rest) = draws.as_chunks();
+    summary.resampled = draws.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect();
+    rest.is_empty().then_some(summary)
 }
 
 pub(super) fn pack(bytes: &[u8]) -> Vec<u8> {
