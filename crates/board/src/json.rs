@@ -46,7 +46,8 @@ pub fn schema() -> serde_json::Value {
     schema
 }
 
-fn finite(verdict: &Verdict) -> Verdict {
+/// What JSON can carry of a verdict.
+pub(crate) fn finite(verdict: &Verdict) -> Verdict {
     let mut verdict = verdict.clone();
     let lost = verdict.measurements.iter().filter(|m| !m.value.is_finite());
     let lost: Vec<_> =

@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bundle;
 pub mod clean;
 pub mod compare;
 pub mod document;
@@ -28,6 +29,7 @@ mod svg;
 pub mod terminal;
 mod words;
 
+pub use bundle::Bundle;
 pub use store::{Contents, Damaged, Store, StoreError};
 pub use summary::Summary;
 pub use terminal::Style;

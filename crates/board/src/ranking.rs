@@ -149,36 +149,59 @@ pub(crate) fn cautions(summaries: &[&Summary]) -> Vec<String> {
 /// The ranks between which each lies in 95 % of the draws, in the order of the places.
 fn ranges(places: &[Place<'_>]) -> Vec<Option<[usize; 2]>> {
     let draws = places.iter().map(|place| place.summary.resampled.len()).max().unwrap_or(0);
-    let mut ranks: Vec<Vec<u32>> = vec![Vec::with_capacity(draws); places.len()];
-    let mut order: Vec<usize> = (0..places.len()).collect();
-    for draw in 0..draws {
-        let scores: Vec<f64> = places
-            .iter()
-            .map(|place| {
-                place.summary.resampled.get(draw).map_or(points(place.summary), |&score| score.into())
-            })
-            .collect();
-        order.sort_by(|&a, &b| {
-            places[a].summary.outcome.cmp(&places[b].summary.outcome).then(scores[b].total_cmp(&scores[a]))
-        });
-        let mut first = 0;
-        for (position, &this) in order.iter().enumerate() {
-            let best = order[first];
-            let equal = places[best].summary.outcome == places[this].summary.outcome
-                && scores[best] - scores[this] <= TIE_POINTS + 1e-9;
-            if !equal {
-                first = position;
-            }
-            ranks[this].push(first as u32 + 1);
-        }
-    }
-    let range = |mut ranks: Vec<u32>| {
-        ranks.sort_unstable();
-        let at =
-            |share: f64| Some(*ranks.get(((ranks.len() as f64 - 1.0) * share).round() as usize)? as usize);
-        Some([at(0.025)?, at(0.975)?])
+    let score = |place: &Place<'_>, draw: usize| {
+        place.summary.resampled.get(draw).copied().unwrap_or_else(|| points(place.summary) as f32)
     };
-    ranks.into_iter().map(range).collect()
+    // A place's ranks lie together, draw by draw.
+    let mut ranks = vec![0_u32; places.len() * draws];
+    let mut order: Vec<u64> = Vec::with_capacity(places.len());
+    let mut before = 0;
+    // Nothing in a draw changes an outcome, and the places are in the order of outcomes.
+    for equals in places.chunk_by(|a, b| a.summary.outcome == b.summary.outcome) {
+        for draw in 0..draws {
+            order.clear();
+            // One number to sort by: the score upside down, then who has it.
+            order.extend(
+                (before..)
+                    .zip(equals)
+                    .map(|(index, place)| u64::from(!ascending(score(place, draw))) << 32 | index as u64),
+            );
+            order.sort_unstable();
+            let mut first = (before, None);
+            for (position, &key) in (before..).zip(&order) {
+                let points = f64::from(from_ascending(!((key >> 32) as u32)));
+                if !first.1.is_some_and(|best: f64| best - points <= TIE_POINTS + 1e-9) {
+                    first = (position, Some(points));
+                }
+                let this = (key & u64::from(u32::MAX)) as usize;
+                ranks[this * draws + draw] = first.0 as u32 + 1;
+            }
+        }
+        before += equals.len();
+    }
+    if draws == 0 {
+        return vec![None; places.len()];
+    }
+    let at =
+        |ranks: &[u32], share: f64| ranks[((ranks.len() as f64 - 1.0) * share).round() as usize] as usize;
+    ranks
+        .chunks_exact_mut(draws)
+        .map(|ranks| {
+            ranks.sort_unstable();
+            Some([at(ranks, 0.025), at(ranks, 0.975)])
+        })
+        .collect()
+}
+
+/// The number whose order as an integer is that of the score.
+fn ascending(score: f32) -> u32 {
+    let bits = score.to_bits();
+    if score.is_sign_negative() { !bits } else { bits | 1 << 31 }
+}
+
+/// What [`ascending`] made a number of.
+fn from_ascending(number: u32) -> f32 {
+    f32::from_bits(if number >> 31 == 0 { !number } else { number & !(1 << 31) })
 }
 
 #[cfg(test)]
@@ -245,5 +268,31 @@ mod tests {
         let summaries = [drawn("a", 90.0, 3.0), drawn("b", 88.0, -3.0), drawn("c", 50.0, 1.0)];
         let ranges: Vec<_> = rank(&summaries)[0].places.iter().map(|place| place.range).collect();
         assert_eq!(ranges, [Some([1, 2]), Some([1, 2]), Some([3, 3])]);
+    }
+
+    #[test]
+    fn an_outcome_does_not_change_from_draw_to_draw() {
+        let drawn = |verdict: Verdict, score: f32| Summary {
+            resampled: vec![score; 200],
+            ..Summary::of(&Verdict { score: Some(score.into()), ..verdict })
+        };
+        let summaries = [
+            drawn(samples::rejected(), 99.0),
+            drawn(samples::scored("a", 0.0), 40.0),
+            drawn(samples::scored("b", 0.0), 40.4),
+            drawn(samples::scored("c", 0.0), 41.0),
+        ];
+        let standings = rank(&summaries);
+        let ranges: Vec<_> =
+            standings[0].places.iter().map(|place| (place.label.as_str(), place.range)).collect();
+        let expected = [("c", 1), ("b", 2), ("a", 2), ("bob", 4)];
+        assert_eq!(ranges, expected.map(|(name, rank)| (name, Some([rank, rank]))));
+    }
+
+    #[test]
+    fn scores_and_their_numbers_have_one_order() {
+        let scores = [f32::NEG_INFINITY, -1.0, -0.0, 0.0, 1e-30, 0.5, 99.99, 100.0, f32::INFINITY];
+        assert!(scores.windows(2).all(|pair| ascending(pair[0]) < ascending(pair[1])));
+        assert_eq!(scores.map(|score| from_ascending(ascending(score))), scores);
     }
 }

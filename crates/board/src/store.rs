@@ -1,47 +1,49 @@
-//! Verdicts kept as a folder of JSON files, `<id>.json`.
+//! Verdicts, kept with their evidence and the source they speak of.
 //!
-//! A file appears whole or not at all: it is written beside its place and moved there. So any number of processes may
-//! write at once, and one that is killed leaves nothing worse than a file with a name of its own.
+//! A store is an SQLite database, or a folder with a file for each verdict that can be put under version control and merged. Both
+//! hold whole verdicts or none: any number of processes may write and read at once, and one that is killed leaves
+//! everything that was put before it as it was. What is damaged is named and left alone.
 
-use std::fs;
-use std::io::{self, Write};
+mod database;
+mod folder;
+
+use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
 
-use tribunal_judge::Verdict;
+use tribunal_judge::{SourceFile, Verdict};
 
-use crate::json::{self, ReadError};
-use crate::{Summary, clean};
+use self::database::Database;
+use self::folder::Folder;
+use crate::json::ReadError;
+use crate::{Bundle, Summary, clean};
 
-const EXTENSION: &str = ".json";
-
-/// Unfinished files begin so.
-const UNFINISHED: &str = ".unfinished-";
-
-/// An unfinished file this old has no writer any more.
-const ABANDONED: Duration = Duration::from_secs(3600);
-
-/// A folder of verdicts.
-#[derive(Debug, Clone)]
+/// Where verdicts are kept.
+#[derive(Debug)]
 pub struct Store {
-    folder: PathBuf,
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Database(Database),
+    Folder(Folder),
 }
 
 /// Everything that is kept.
 #[derive(Debug, Default)]
 pub struct Contents {
     /// What could be read, in the order in which it was put.
-    pub verdicts: Vec<Verdict>,
+    pub bundles: Vec<Bundle>,
     /// What could not.
     pub damaged: Vec<Damaged>,
 }
 
-/// A file that should be a verdict and is none. It is left where it is.
+/// Something that should be a verdict and is none. It is left where it is.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}: {why}", file.display())]
+#[error("{place}: {why}")]
 pub struct Damaged {
-    /// The file.
-    pub file: PathBuf,
+    /// The file, or the database and the verdict's id.
+    pub place: String,
     /// What is wrong with it.
     pub why: ReadError,
 }
@@ -63,12 +65,43 @@ pub enum StoreError {
         /// The ids that begin so.
         ids: Vec<String>,
     },
-    /// The file is no verdict.
+    /// What is kept there is no verdict.
     #[error(transparent)]
     Damaged(#[from] Damaged),
     /// The verdict's id cannot name a file.
     #[error("`{0}` is no id of a verdict")]
     Id(String),
+    /// A file that is no database, or another program's.
+    #[error("{} is no store of verdicts: move it away, or give --store another place", .0.display())]
+    Foreign(PathBuf),
+    /// A database from a newer version.
+    #[error(
+        "{} is a store of the form {form}, and this version knows {}: use a newer tribunal, or --store another place",
+        path.display(),
+        database::FORM
+    )]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its form.
+        form: u32,
+    },
+    /// The database is spoilt, or cannot be reached.
+    #[error(
+        "{}: {error}{}",
+        path.display(),
+        if database::is_spoilt(error) {
+            "; `tribunal export --out DIR` saves what can be read, and --store takes DIR as it is"
+        } else {
+            ""
+        }
+    )]
+    Database {
+        /// The file.
+        path: PathBuf,
+        /// What SQLite said.
+        error: rusqlite::Error,
+    },
     /// The file system refused.
     #[error("{}: {error}", path.display())]
     Io {
@@ -81,136 +114,145 @@ pub enum StoreError {
 
 impl Store {
     /// Where a person's verdicts are kept unless they say otherwise. `None` for somebody without a home.
-    pub fn default_folder() -> Option<PathBuf> {
+    pub fn default_path() -> Option<PathBuf> {
         let directories = directories::ProjectDirs::from("", "", "tribunal")?;
-        Some(directories.data_dir().join("verdicts"))
+        Some(directories.data_dir().join("verdicts.sqlite"))
     }
 
-    /// The store in that folder, which is made if need be.
-    pub fn open(folder: impl Into<PathBuf>) -> Result<Self, StoreError> {
-        let folder = folder.into();
-        fs::create_dir_all(&folder).map_err(at(&folder))?;
-        let store = Self { folder };
-        store.sweep()?;
-        Ok(store)
+    /// The store at that path, which is made if need be: a database where the path is a file or ends in `.sqlite` or `.db`, else a
+    /// folder.
+    pub fn open(path: impl Into<PathBuf>) -> Result<Self, StoreError> {
+        let path = path.into();
+        let named = path.extension().is_some_and(|extension| extension == "sqlite" || extension == "db");
+        let kind = if !path.is_dir() && (named || path.exists()) {
+            Kind::Database(Database::open(path)?)
+        } else {
+            Kind::Folder(Folder::open(path)?)
+        };
+        Ok(Self { kind })
     }
 
-    /// Keeps a verdict. Judging the same again gives the same id, and the later verdict takes the earlier's place.
-    pub fn put(&self, verdict: &Verdict) -> Result<PathBuf, StoreError> {
-        if !is_id(&verdict.id) {
-            return Err(StoreError::Id(clean::line(&verdict.id)));
+    /// Keeps a verdict, and the source it speaks of. Judging the same again gives the same id: the later verdict takes the earlier's
+    /// place, and counts as the last that was put.
+    pub fn put(&self, verdict: &Verdict, sources: &[SourceFile]) -> Result<(), StoreError> {
+        self.keep(&Bundle::new(verdict.clone(), sources.to_vec()))
+    }
+
+    /// Keeps a bundle, at the place in the order that its time gives it, or as the last if it has none.
+    pub fn keep(&self, bundle: &Bundle) -> Result<(), StoreError> {
+        if !is_id(&bundle.verdict.id) {
+            return Err(StoreError::Id(clean::line(&bundle.verdict.id)));
         }
-        let path = self.path(&verdict.id);
-        self.set_aside_if_damaged(&path)?;
-        let mut file = tempfile::Builder::new()
-            .prefix(UNFINISHED)
-            .suffix(EXTENSION)
-            .tempfile_in(&self.folder)
-            .map_err(at(&self.folder))?;
-        let text = json::line(verdict) + "\n";
-        file.write_all(text.as_bytes()).and_then(|()| file.as_file().sync_all()).map_err(at(file.path()))?;
-        file.persist(&path).map_err(|error| at(&path)(error.error))?;
-        Ok(path)
+        match &self.kind {
+            Kind::Database(database) => database.keep(bundle),
+            Kind::Folder(folder) => folder.keep(bundle),
+        }
     }
 
     /// The one verdict whose id begins so.
     pub fn get(&self, prefix: &str) -> Result<Verdict, StoreError> {
-        let not_found = || StoreError::NotFound { prefix: clean::line(prefix) };
-        if !is_id(prefix) {
-            return Err(not_found());
+        let id = self.find(prefix)?;
+        match &self.kind {
+            Kind::Database(database) => database.verdict(&id),
+            Kind::Folder(folder) => Ok(folder.bundle(&id)?.verdict),
         }
-        let mut ids = self.ids()?;
-        ids.retain(|id| id.starts_with(prefix));
-        // A whole id is meant even where it begins another.
-        let id = ids.iter().find(|id| *id == prefix).or(ids.first()).ok_or_else(not_found)?;
-        if ids.len() > 1 && id != prefix {
-            ids.sort();
-            return Err(StoreError::Ambiguous { prefix: prefix.to_owned(), ids });
+    }
+
+    /// The one verdict whose id begins so, with its sources.
+    pub fn bundle(&self, prefix: &str) -> Result<Bundle, StoreError> {
+        let id = self.find(prefix)?;
+        match &self.kind {
+            Kind::Database(database) => database.bundle(&id),
+            Kind::Folder(folder) => folder.bundle(&id),
         }
-        Ok(read(&self.path(id))??)
+    }
+
+    /// The source files that were kept with the one verdict whose id begins so.
+    pub fn sources(&self, prefix: &str) -> Result<Vec<SourceFile>, StoreError> {
+        let id = self.find(prefix)?;
+        match &self.kind {
+            Kind::Database(database) => database.sources(&id),
+            Kind::Folder(folder) => Ok(folder.bundle(&id)?.sources),
+        }
     }
 
     /// What tables show of every verdict, in the order in which they were put.
     pub fn summaries(&self) -> Result<(Vec<Summary>, Vec<Damaged>), StoreError> {
-        let Contents { verdicts, damaged } = self.all()?;
-        Ok((verdicts.iter().map(Summary::of).collect(), damaged))
+        match &self.kind {
+            Kind::Database(database) => database.summaries(),
+            Kind::Folder(_) => {
+                let Contents { bundles, damaged } = self.all()?;
+                Ok((bundles.iter().map(|bundle| Summary::of(&bundle.verdict)).collect(), damaged))
+            }
+        }
     }
 
-    /// Every verdict, and every file that is damaged.
+    /// A number that is another after every put, by whatever process.
+    pub fn version(&self) -> Result<u64, StoreError> {
+        match &self.kind {
+            Kind::Database(database) => database.version(),
+            Kind::Folder(folder) => folder.version(),
+        }
+    }
+
+    /// The ids of all verdicts, in no order.
+    pub fn ids(&self) -> Result<Vec<String>, StoreError> {
+        match &self.kind {
+            Kind::Database(database) => database.ids(""),
+            Kind::Folder(folder) => folder.ids(""),
+        }
+    }
+
+    /// Every bundle, and everything that is damaged.
     pub fn all(&self) -> Result<Contents, StoreError> {
-        let mut files = Vec::new();
+        let mut found = Vec::new();
+        let mut damaged = Vec::new();
         for id in self.ids()? {
-            let path = self.path(&id);
-            match fs::metadata(&path).and_then(|metadata| metadata.modified()) {
-                Ok(modified) => files.push((modified, path)),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(at(&path)(error)),
+            let read = match &self.kind {
+                Kind::Database(database) => database.bundle_at(&id),
+                Kind::Folder(folder) => folder.bundle_at(&id),
+            };
+            match read {
+                Ok(bundle) => found.push(bundle),
+                Err(StoreError::Damaged(this)) => damaged.push(this),
+                // Another process may have replaced it.
+                Err(StoreError::NotFound { .. }) => {}
+                Err(error) => return Err(error),
             }
         }
-        files.sort();
-        let mut contents = Contents::default();
-        for (_, path) in files {
-            match read(&path)? {
-                Ok(verdict) => contents.verdicts.push(verdict),
-                Err(damaged) => contents.damaged.push(damaged),
+        found.sort_by(|(at, a), (other, b)| at.cmp(other).then_with(|| a.verdict.id.cmp(&b.verdict.id)));
+        Ok(Contents { bundles: found.into_iter().map(|(_, bundle)| bundle).collect(), damaged })
+    }
+
+    /// The one id that begins so.
+    fn find(&self, prefix: &str) -> Result<String, StoreError> {
+        let mut ids = match &self.kind {
+            _ if !is_id(prefix) => Vec::new(),
+            Kind::Database(database) => database.ids(prefix)?,
+            Kind::Folder(folder) => folder.ids(prefix)?,
+        };
+        // A whole id is meant even where it begins another.
+        if ids.iter().any(|id| id == prefix) {
+            return Ok(prefix.to_owned());
+        }
+        match ids.len() {
+            0 => Err(not_found(prefix)),
+            1 => Ok(ids.remove(0)),
+            _ => {
+                ids.sort();
+                Err(StoreError::Ambiguous { prefix: prefix.to_owned(), ids })
             }
         }
-        Ok(contents)
-    }
-
-    fn path(&self, id: &str) -> PathBuf {
-        self.folder.join(format!("{id}{EXTENSION}"))
-    }
-
-    fn names(&self) -> Result<Vec<String>, StoreError> {
-        let entries = fs::read_dir(&self.folder).map_err(at(&self.folder))?;
-        let names = entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
-        names.collect::<io::Result<_>>().map_err(at(&self.folder))
-    }
-
-    fn ids(&self) -> Result<Vec<String>, StoreError> {
-        let names = self.names()?;
-        let ids = names.iter().filter_map(|name| name.strip_suffix(EXTENSION)).filter(|id| is_id(id));
-        Ok(ids.map(str::to_owned).collect())
-    }
-
-    /// A damaged file may be all that is left of something: it must not be written over.
-    fn set_aside_if_damaged(&self, path: &Path) -> Result<(), StoreError> {
-        if !path.exists() || read(path)?.is_ok() {
-            return Ok(());
-        }
-        let aside = |number: u32| path.with_extension(format!("json.damaged-{number}"));
-        let free = (1..).map(aside).find(|aside| !aside.exists()).expect("a number is free");
-        match fs::rename(path, &free) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(at(path)(error)),
-            _ => Ok(()),
-        }
-    }
-
-    /// Clears away what killed writers left.
-    fn sweep(&self) -> Result<(), StoreError> {
-        for name in self.names()?.iter().filter(|name| name.starts_with(UNFINISHED)) {
-            let path = self.folder.join(name);
-            let modified = fs::metadata(&path).and_then(|metadata| metadata.modified());
-            let age = modified.ok().and_then(|modified| SystemTime::now().duration_since(modified).ok());
-            if age.is_some_and(|age| age > ABANDONED) {
-                // Another process may have been quicker; a file that cannot be removed does no harm.
-                let _ = fs::remove_file(path);
-            }
-        }
-        Ok(())
     }
 }
 
-fn read(path: &Path) -> Result<Result<Verdict, Damaged>, StoreError> {
-    let bytes = fs::read(path).map_err(at(path))?;
-    let text = String::from_utf8(bytes).map_err(|error| ReadError::Syntax(error.to_string()));
-    Ok(text.and_then(|text| json::read(&text)).map_err(|why| Damaged { file: path.to_owned(), why }))
+fn not_found(prefix: &str) -> StoreError {
+    StoreError::NotFound { prefix: clean::line(prefix) }
 }
 
-fn at(path: &Path) -> impl FnOnce(io::Error) -> StoreError {
+fn at(path: &Path) -> impl Fn(io::Error) -> StoreError {
     let path = path.to_owned();
-    move |error| StoreError::Io { path, error }
+    move |error| StoreError::Io { path: path.clone(), error }
 }
 
 fn is_id(text: &str) -> bool {

@@ -10,6 +10,9 @@ use tribunal_judge::{
 
 use crate::failures;
 
+/// The form of [`Summary`], counted up whenever what is in it changes: stores compute summaries of another form anew.
+pub const FORM: u32 = 1;
+
 /// A verdict without its evidence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {

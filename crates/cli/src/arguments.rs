@@ -26,7 +26,8 @@ pub struct Arguments {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Common options")]
 pub struct Common {
-    /// Where verdicts are kept [default: the user's data directory]
+    /// Where verdicts are kept: a database, FILE.sqlite or FILE.db, or a folder of bundles [default: a database in the
+    /// user's data directory]
     #[arg(long, global = true, value_name = "PATH")]
     pub store: Option<PathBuf>,
     /// Say nothing but results
@@ -85,6 +86,12 @@ pub enum Command {
     Doctor(DoctorOptions),
     /// The JSON Schema of what is printed with --json
     Schema(SchemaOptions),
+    /// Write stored verdicts as bundles that need nothing else: evidence, seed, machine, samples, source
+    Export(ExportOptions),
+    /// Take bundles into the store, if what they say follows from their evidence
+    Import(ImportOptions),
+    /// Rule again on stored evidence, under a changed rubric
+    Rescore(RescoreOptions),
 }
 
 #[derive(Debug, Args)]
@@ -313,4 +320,40 @@ pub struct SchemaOptions {
 pub enum SchemaChoice {
     Verdict,
     Plan,
+}
+
+#[derive(Debug, Args)]
+pub struct ExportOptions {
+    /// Beginnings of verdicts' ids [default: all]
+    #[arg(value_name = "VERDICT")]
+    pub ids: Vec<String>,
+    /// Where to write: for one verdict a file or a folder [default: stdout], for several a folder, which is a store
+    #[arg(long, value_name = "FILE|DIR")]
+    pub out: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct ImportOptions {
+    /// Bundles, verdicts as JSON, or folders of them
+    #[arg(required = true, value_name = "PATH")]
+    pub paths: Vec<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct RescoreOptions {
+    /// Beginnings of verdicts' ids [default: all on the challenge]
+    #[arg(value_name = "VERDICT")]
+    pub ids: Vec<String>,
+    /// The changed rubric, a challenge.toml
+    #[arg(long, value_name = "FILE")]
+    pub rubric: PathBuf,
+    /// Whose rubric it is [default: the name of the folder it lies in]
+    #[arg(long, value_name = "ID")]
+    pub challenge: Option<String>,
+    /// Keep the new verdicts: they are the last on their contestants, so the board shows them
+    #[arg(long)]
+    pub write: bool,
+    /// One contestant a line, as JSON
+    #[arg(long)]
+    pub json: bool,
 }

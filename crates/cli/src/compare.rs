@@ -120,8 +120,8 @@ fn from_folders(
             no_controls: true,
             cage: options.cage.clone(),
         };
-        let judged = judge_all(order, &fresh, &judging, progress)?;
-        keep(&judged, &judging, common);
+        let (judged, sources) = judge_all(order, &fresh, &judging, progress)?;
+        keep(&judged, &sources, &judging, common);
         verdicts.extend(judged);
     }
     let mut challenges: Vec<&str> = verdicts.iter().map(|one| one.submission.challenge.as_str()).collect();

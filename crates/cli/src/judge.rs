@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tribunal_board::{Store, Style, Summary, html, json, junit, markdown, sarif, terminal};
+use tribunal_board::{Store, Style, Summary, bundle, clean, html, json, junit, markdown, sarif, terminal};
 use tribunal_contract::Manifest;
-use tribunal_judge::{Hearing, Order, Reference, Verdict, controls, refuse};
+use tribunal_judge::{Hearing, Order, Reference, SourceFile, Verdict, controls, refuse};
 use tribunal_runner::cage::Cage;
 use tribunal_runner::submission::find as find_submissions;
 use tribunal_runner::{Submission, Workshop};
@@ -38,8 +38,8 @@ pub fn run(options: &JudgeOptions, common: &Common) -> Result<Exit, Failure> {
             ))
         })?;
     }
-    let verdicts = judge_all(&order, &folders, options, &progress)?;
-    keep(&verdicts, options, common);
+    let (verdicts, sources) = judge_all(&order, &folders, options, &progress)?;
+    keep(&verdicts, &sources, options, common);
     print(&verdicts, options)?;
     report(&verdicts, options, common);
     // What could not even be opened counts as rejected.
@@ -87,20 +87,24 @@ pub fn judge_all(
     folders: &[PathBuf],
     options: &JudgeOptions,
     progress: &Progress,
-) -> Result<Vec<Verdict>, Failure> {
+) -> Result<(Vec<Verdict>, Vec<Vec<SourceFile>>), Failure> {
     let mut verdicts: Vec<Option<Verdict>> = Vec::new();
+    let mut sources: Vec<Vec<SourceFile>> = Vec::new();
     let mut hearings: Vec<Option<Hearing<'_>>> = Vec::new();
     for folder in folders {
         match open(order, folder) {
             Opened::Hearing(hearing) => {
+                sources.push(sources_of(&hearing, progress));
                 hearings.push(Some(hearing));
                 verdicts.push(None);
             }
             Opened::Refused(verdict) => {
+                sources.push(Vec::new());
                 hearings.push(None);
                 verdicts.push(Some(verdict));
             }
             Opened::NoManifest(why) => {
+                sources.push(Vec::new());
                 hearings.push(None);
                 verdicts.push(None);
                 progress.suspend(|| {
@@ -153,7 +157,23 @@ pub fn judge_all(
         tribunal_judge::Watch::step(&overall, "measurements");
         *verdict = Some(hearing.rule());
     }
-    Ok(verdicts.into_iter().flatten().collect())
+    Ok(verdicts.into_iter().zip(sources).filter_map(|(verdict, sources)| Some((verdict?, sources))).unzip())
+}
+
+/// What is kept of a submission's source. It is read before anything is judged, as what was hashed was.
+fn sources_of(hearing: &Hearing<'_>, progress: &Progress) -> Vec<SourceFile> {
+    let (kept, too_large) = bundle::fitting(hearing.sources());
+    if !too_large.is_empty() {
+        let files = clean::cut(&too_large.join(", "), 200);
+        let name = clean::line(hearing.name());
+        progress.suspend(|| {
+            anstream::eprintln!(
+                "tribunal: not kept with the verdict on {name}, for at most {} MiB of source are: {files}",
+                bundle::SOURCE_BYTES_MAX >> 20
+            );
+        });
+    }
+    kept
 }
 
 /// The reference of a challenge, where its sources are at hand.
@@ -189,17 +209,28 @@ fn open<'a>(order: &'a Order, folder: &Path) -> Opened<'a> {
 
 /// The store of verdicts.
 pub fn store(common: &Common) -> Result<Store, Failure> {
-    let folder = common.store.clone().or_else(Store::default_folder).ok_or_else(|| {
+    let path = common.store.clone().or_else(Store::default_path).ok_or_else(|| {
         Failure::Machine("no place to keep verdicts: set HOME, or give --store PATH".to_owned())
     })?;
-    Store::open(folder).map_err(|error| Failure::Machine(error.to_string()))
+    let is_new = common.store.is_none() && !path.exists();
+    let store = Store::open(&path).map_err(|error| Failure::Machine(error.to_string()))?;
+    // Before there was a database, verdicts were kept in a folder beside it.
+    let older = path.with_extension("");
+    if is_new && older.is_dir() {
+        let older = older.display();
+        anstream::eprintln!(
+            "tribunal: verdicts are kept in {} from now on; `tribunal import {older}` brings over those of {older}",
+            path.display()
+        );
+    }
+    Ok(store)
 }
 
 /// Keeps what was ruled. A store that cannot be written to spoils no judging, but is told: replays need it.
-pub fn keep(verdicts: &[Verdict], options: &JudgeOptions, common: &Common) {
+pub fn keep(verdicts: &[Verdict], sources: &[Vec<SourceFile>], options: &JudgeOptions, common: &Common) {
     let kept = store(common).and_then(|store| {
-        verdicts.iter().try_for_each(|verdict| {
-            store.put(verdict).map(|_| ()).map_err(|error| Failure::Machine(error.to_string()))
+        verdicts.iter().zip(sources).try_for_each(|(verdict, sources)| {
+            store.put(verdict, sources).map_err(|error| Failure::Machine(error.to_string()))
         })
     });
     if let Err(failure) = kept {

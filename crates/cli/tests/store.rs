@@ -1,0 +1,169 @@
+//! Verdicts kept, taken elsewhere, and ruled on again.
+
+mod support;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+use support::{Output, Tribunal, house};
+
+/// Judges an honest and a defective submission into the store of that name, and tells the ids.
+fn judge_two(tribunal: &Tribunal, store: &str) -> [String; 2] {
+    let specimen =
+        |name: &str| house().join("specimens/layer_norm_backward").join(name).display().to_string();
+    let options = ["judge", "--effort", "quick", "--no-controls", "--no-measurements", "--json"];
+    let output = tribunal.run(
+        options
+            .map(str::to_owned)
+            .into_iter()
+            .chain([specimen("plain-numpy"), specimen("gamma-omitted")])
+            .chain(["--store".to_owned(), store.to_owned()]),
+    );
+    let ids: Vec<String> =
+        output.stdout.lines().map(|line| json(line)["id"].as_str().expect("an id").to_owned()).collect();
+    ids.try_into().unwrap_or_else(|ids| panic!("{ids:?}: {}", output.stderr))
+}
+
+fn run(tribunal: &Tribunal, arguments: &str) -> Output {
+    tribunal.run(arguments.split_whitespace())
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<_> =
+        fs::read_dir(folder).expect("a folder").map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn bundles_go_from_store_to_store_whole() {
+    let tribunal = Tribunal::new();
+    let ids = judge_two(&tribunal, "a.sqlite");
+    let bundle = json(&run(&tribunal, &format!("export {} --store a.sqlite", ids[0])).stdout);
+    assert_eq!(bundle["schema"], "tribunal.bundle/1");
+    assert_eq!(bundle["verdict"]["id"], ids[0].as_str());
+    assert!(bundle["sources"][0]["text"].as_str().unwrap().contains("import numpy"), "{}", bundle["sources"]);
+
+    assert_eq!(run(&tribunal, "export --store a.sqlite").code, 2, "several need a folder");
+    let exported = run(&tribunal, "export --store a.sqlite --out folder");
+    assert_eq!(
+        (exported.code, exported.stdout.as_str()),
+        (0, "2 exported to folder\n"),
+        "{}",
+        exported.stderr
+    );
+    assert_eq!(files(&tribunal.folder().join("folder")).len(), 2);
+    assert_eq!(run(&tribunal, &format!("export {} --store a.sqlite --out one.json", ids[1])).code, 0);
+
+    let imported = run(&tribunal, "import folder --store b.db");
+    assert_eq!((imported.code, imported.stdout.as_str()), (0, "2 imported, 0 unchanged, 0 refused\n"));
+    let again = run(&tribunal, "import folder one.json --store b.db");
+    assert_eq!((again.code, again.stdout.as_str()), (0, "0 imported, 3 unchanged, 0 refused\n"));
+    // The folder is a store as it is.
+    let boards =
+        ["a.sqlite", "b.db", "folder"].map(|store| run(&tribunal, &format!("board --store {store}")));
+    assert!(boards[0].stdout.contains("plain-numpy"), "{}", boards[0].stdout);
+    assert!(boards.iter().all(|board| board.stdout == boards[0].stdout));
+    let bundles =
+        ["b.db", "folder"].map(|store| run(&tribunal, &format!("export {} --store {store}", ids[0])));
+    assert!(bundles.iter().all(|output| json(&output.stdout) == bundle));
+}
+
+#[test]
+fn what_does_not_follow_from_its_evidence_is_refused() {
+    let tribunal = Tribunal::new();
+    judge_two(&tribunal, "folder");
+    let [first, second]: [PathBuf; 2] = files(&tribunal.folder().join("folder")).try_into().unwrap();
+    let mut forged = json(&fs::read_to_string(&first).unwrap());
+    forged["verdict"]["score"] = 99.5.into();
+    fs::write(&first, forged.to_string()).unwrap();
+    fs::write(tribunal.folder().join("folder/notes.json"), "{}").unwrap();
+    // A verdict without a bundle around it is taken as well.
+    let alone = json(&fs::read_to_string(&second).unwrap())["verdict"].to_string();
+    fs::write(&second, alone).unwrap();
+
+    let output = run(&tribunal, "import folder --store other.sqlite");
+    assert_eq!((output.code, output.stdout.as_str()), (1, "1 imported, 0 unchanged, 2 refused\n"));
+    let refused: Vec<&str> = output.stderr.lines().collect();
+    assert_eq!(refused.len(), 2, "{refused:?}");
+    let name = first.file_name().unwrap().to_str().unwrap();
+    let named = refused.iter().find(|line| line.contains(name)).expect("the file is named");
+    assert!(named.contains("`score` is") && named.contains("99.5"), "{named}");
+    assert_eq!(run(&tribunal, "import nowhere --store other.sqlite").code, 2);
+}
+
+#[test]
+fn evidence_is_ruled_on_again_under_a_changed_rubric() {
+    let tribunal = Tribunal::new();
+    let ids = judge_two(&tribunal, "s.sqlite");
+    let rubric = fs::read_to_string(house().join("challenges/layer_norm_backward/challenge.toml")).unwrap();
+    let changed =
+        rubric.replace("correctness = 0.35", "correctness = 0.25").replace("code = 0.05", "code = 0.15");
+    assert_ne!(rubric, changed);
+    fs::write(tribunal.folder().join("changed.toml"), &changed).unwrap();
+    let unknown = run(&tribunal, "rescore --rubric changed.toml --store s.sqlite");
+    assert_eq!(unknown.code, 2);
+    assert!(unknown.stderr.contains("--challenge ID"), "{}", unknown.stderr);
+    fs::create_dir(tribunal.folder().join("layer_norm_backward")).unwrap();
+    fs::write(tribunal.folder().join("layer_norm_backward/challenge.toml"), &changed).unwrap();
+
+    let rescore = "rescore --rubric layer_norm_backward/challenge.toml --store s.sqlite";
+    let table = run(&tribunal, rescore);
+    assert_eq!(table.code, 0, "{}", table.stderr);
+    let line = table.stdout.lines().find(|line| line.starts_with("gamma-omitted")).expect("a row");
+    assert!(line.contains("weight of correctness 0.35 -> 0.25"), "{line}");
+    assert_eq!(run(&tribunal, "board --format json --store s.sqlite").stdout.lines().count(), 2);
+
+    let lines = run(&tribunal, &format!("{rescore} --json --write")).stdout;
+    let changes: Vec<Value> = lines.lines().map(json).collect();
+    assert_eq!(changes.len(), 2);
+    for (change, id) in changes.iter().zip(&ids) {
+        assert_eq!(change["before"]["id"], id.as_str());
+        let after = change["after"]["id"].as_str().unwrap();
+        let kept = json(&run(&tribunal, &format!("export {after} --store s.sqlite")).stdout);
+        assert_eq!(kept["verdict"]["score"], change["after"]["score"]);
+        assert_eq!(kept["sources"].as_array().unwrap().len(), 1, "the source goes along");
+        assert_eq!(run(&tribunal, &format!("show {id} --store s.sqlite")).code, 0, "the old one stays");
+    }
+    let defective = changes.iter().find(|change| change["contestant"] == "gamma-omitted").expect("a row");
+    assert!(defective["difference"].as_f64().unwrap() > 0.0, "code weighs more: {defective}");
+    let board = run(&tribunal, "board --format json --store s.sqlite").stdout;
+    assert_eq!(board.lines().count(), 2, "the last on a contestant counts");
+    assert!(board.contains(defective["after"]["id"].as_str().unwrap()), "{board}");
+    let nothing = run(&tribunal, rescore).stdout;
+    assert!(nothing.lines().count() == 4, "the old evidence gives what is there: {nothing}");
+}
+
+#[test]
+fn without_a_place_named_verdicts_go_to_the_users_data() {
+    let tribunal = Tribunal::new();
+    let data = tribunal.folder().join("data");
+    fs::create_dir_all(data.join("tribunal/verdicts")).unwrap();
+    let board = || {
+        let output = Command::new(env!("CARGO_BIN_EXE_tribunal"))
+            .arg("board")
+            .env("XDG_DATA_HOME", &data)
+            .output()
+            .expect("the program starts");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let told = board();
+    assert!(told.contains("tribunal import") && told.contains("tribunal/verdicts"), "{told}");
+    assert!(data.join("tribunal/verdicts.sqlite").is_file());
+    assert_eq!(board(), "", "it is told once");
+}
+
+#[test]
+fn a_file_that_is_no_store_is_refused_with_what_to_do() {
+    let tribunal = Tribunal::new();
+    fs::write(tribunal.folder().join("notes.db"), "some notes of mine\n".repeat(100)).unwrap();
+    let output = run(&tribunal, "board --store notes.db");
+    assert_eq!(output.code, 3);
+    assert!(output.stderr.contains("give --store another place"), "{}", output.stderr);
+}
