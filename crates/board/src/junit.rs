@@ -86,8 +86,8 @@ mod tests {
     }
 
     fn attribute(element: &BytesStart<'_>, name: &str) -> Option<String> {
-        let attribute = element.attributes().map(|attribute| attribute.expect("an attribute"));
-        let attribute = attribute.into_iter().find(|attribute| attribute.key.as_ref() == name.as_bytes())?;
+        let mut attributes = element.attributes().map(|attribute| attribute.expect("an attribute"));
+        let attribute = attributes.find(|attribute| attribute.key.as_ref() == name.as_bytes())?;
         Some(attribute.normalized_value(quick_xml::XmlVersion::Implicit1_0).expect("a value").into_owned())
     }
 

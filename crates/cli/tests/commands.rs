@@ -182,10 +182,7 @@ fn boards_and_stored_verdicts_come_in_every_format() {
         assert!(shown.code == 0 && shown.stdout.contains(&id), "{format}: {}", shown.stdout);
     }
     let junit = tribunal.run(["show", &id[..8], "--format", "junit"]).stdout;
-    assert!(
-        junit.starts_with("<?xml") && junit.contains("name=\"layer_norm_backward/two-pass-c\""),
-        "{junit}"
-    );
+    assert!(junit.starts_with("<?xml") && junit.contains("name=\"layer_norm_backward/"), "{junit}");
     let sarif = tribunal.run(["show", &id[..8], "--format", "sarif"]).stdout;
     let sarif: Value = serde_json::from_str(&sarif).expect("JSON");
     assert_eq!(sarif["version"], "2.1.0");
