@@ -143,7 +143,7 @@ fn an_interval_is_shown_where_the_rubric_is_at_hand() {
     let one = Verdict::new(samples::rejected().evidence(), &rubric);
     let [low, high] = Summary::of(&one).interval().expect("draws");
     let interval = format!("{low:.1}–{high:.1}");
-    assert!(low < high && report(&[one.clone()]).matches(&interval).count() >= 2);
+    assert!(low < high && report(std::slice::from_ref(&one)).matches(&interval).count() >= 2);
     assert!(verdict(&one, &[]).contains(&interval));
 }
 

@@ -71,7 +71,7 @@ struct Body {
     kinds: Vec<KindView>,
     failures: String,
     more_kinds: usize,
-    undecided: Vec<(&'static str, Vec<(String, String)>, usize)>,
+    undecided: Vec<Undecided>,
     errors: Option<String>,
     families: Vec<FamilyView>,
     charts: Vec<(String, String)>,
@@ -81,6 +81,9 @@ struct Body {
     provenance: Vec<String>,
     excerpts: Vec<Excerpt>,
 }
+
+/// Findings that decide nothing: their title, ids with messages, and how many more there are.
+type Undecided = (&'static str, Vec<(String, String)>, usize);
 
 struct KindView {
     gravity: &'static str,
@@ -197,7 +200,7 @@ fn kind(kind: &Kind<'_>) -> KindView {
     }
 }
 
-fn undecided(verdict: &Verdict) -> Vec<(&'static str, Vec<(String, String)>, usize)> {
+fn undecided(verdict: &Verdict) -> Vec<Undecided> {
     [(Outcome::Infrastructure, "Not judged: the machine's fault"), (Outcome::Inconclusive, "Inconclusive")]
         .into_iter()
         .filter_map(|(outcome, title)| {

@@ -27,9 +27,7 @@ const LIMIT: f64 = 1.0;
 /// Within the budget a stroke, beyond it a cross; a right-hand arrow where there is no finite number.
 pub(crate) fn strip(label: &str, rows: &[Row]) -> Option<String> {
     let values = || rows.iter().flat_map(|row| row.used.iter().copied());
-    if values().next().is_none() {
-        return None;
-    }
+    values().next()?;
     let finite = values().filter(|used| *used > LEAST);
     let axis = Log::around(finite.chain([LEAST, 10.0]), LEFT, RIGHT)?;
     let bottom = TOP + ROW * rows.len() as f64;
