@@ -10,6 +10,9 @@ use tribunal_judge::{Dimension, Ruling};
 
 use crate::Summary;
 
+/// Draws that are ranked together: a summary's lie in one line of the processor's cache.
+const DRAWS_AT_ONCE: usize = 16;
+
 /// Scores as close as this are called equal.
 pub const TIE_POINTS: f64 = 0.5;
 
@@ -154,27 +157,30 @@ fn ranges(places: &[Place<'_>]) -> Vec<Option<[usize; 2]>> {
     };
     // A place's ranks lie together, draw by draw.
     let mut ranks = vec![0_u32; places.len() * draws];
-    let mut order: Vec<u64> = Vec::with_capacity(places.len());
     let mut before = 0;
     // Nothing in a draw changes an outcome, and the places are in the order of outcomes.
     for equals in places.chunk_by(|a, b| a.summary.outcome == b.summary.outcome) {
-        for draw in 0..draws {
-            order.clear();
-            // One number to sort by: the score upside down, then who has it.
-            order.extend(
-                (before..)
-                    .zip(equals)
-                    .map(|(index, place)| u64::from(!ascending(score(place, draw))) << 32 | index as u64),
-            );
-            order.sort_unstable();
-            let mut first = (before, None);
-            for (position, &key) in (before..).zip(&order) {
-                let points = f64::from(from_ascending(!((key >> 32) as u32)));
-                if !first.1.is_some_and(|best: f64| best - points <= TIE_POINTS + 1e-9) {
-                    first = (position, Some(points));
+        let mut orders = vec![0_u64; equals.len() * DRAWS_AT_ONCE];
+        for block in (0..draws).step_by(DRAWS_AT_ONCE) {
+            let block = block..draws.min(block + DRAWS_AT_ONCE);
+            for (index, place) in equals.iter().enumerate() {
+                for (row, draw) in block.clone().enumerate() {
+                    // One number to sort by: the score upside down, then who has it.
+                    orders[row * equals.len() + index] =
+                        u64::from(!ascending(score(place, draw))) << 32 | (before + index) as u64;
                 }
-                let this = (key & u64::from(u32::MAX)) as usize;
-                ranks[this * draws + draw] = first.0 as u32 + 1;
+            }
+            for (draw, order) in block.zip(orders.chunks_exact_mut(equals.len())) {
+                order.sort_unstable();
+                let mut first = (before, None);
+                for (position, &key) in (before..).zip(order.iter()) {
+                    let points = f64::from(from_ascending(!((key >> 32) as u32)));
+                    if !first.1.is_some_and(|best: f64| best - points <= TIE_POINTS + 1e-9) {
+                        first = (position, Some(points));
+                    }
+                    let this = (key & u64::from(u32::MAX)) as usize;
+                    ranks[this * draws + draw] = first.0 as u32 + 1;
+                }
             }
         }
         before += equals.len();
