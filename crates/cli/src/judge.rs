@@ -259,7 +259,7 @@ pub fn keep(verdicts: &[Verdict], sources: &[Vec<SourceFile>], options: &JudgeOp
 /// takes its place.
 fn report(verdicts: &[Verdict], options: &JudgeOptions, common: &Common) {
     let told = verdicts.len() > 1 && !options.json;
-    let path = match (&options.out, common.store.clone().or_else(Store::default_folder)) {
+    let path = match (&options.out, common.store.clone().or_else(Store::default_path)) {
         (Some(folder), _) => folder.join(REPORT),
         (None, Some(store)) if told && store.is_dir() => store.join(REPORT),
         (None, Some(store)) if told => store.with_file_name(REPORT),

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use tribunal_board::{StoreError, html, json, junit, markdown, ranking, sarif, terminal};
-use tribunal_judge::Verdict;
+use tribunal_judge::{SourceFile, Verdict};
 
 use crate::arguments::{
     BoardOptions, Common, Format, SchemaChoice, SchemaOptions, ShowOptions, VerdictFormat,
@@ -40,12 +40,17 @@ pub fn verdict(options: &ShowOptions, common: &Common) -> Result<Exit, Failure> 
     match options.format {
         VerdictFormat::Terminal => writeln!(out, "{}", terminal::verdict(&verdict, &style()))?,
         VerdictFormat::Md => write!(out, "{}", markdown::verdict(&verdict))?,
-        VerdictFormat::Html => write!(out, "{}", html::verdict(&verdict, &[]))?,
+        VerdictFormat::Html => write!(out, "{}", html::verdict(&verdict, &sources(&verdict.id, common)))?,
         VerdictFormat::Json => writeln!(out, "{}", json::line(&verdict))?,
         VerdictFormat::Junit => write!(out, "{}", junit::report(&[verdict]))?,
         VerdictFormat::Sarif => write!(out, "{}", sarif::report(&[verdict], &checkout()))?,
     }
     Ok(Exit::Accepted)
+}
+
+/// The source files that were kept with a verdict; none where that cannot be told, since the page stands without.
+fn sources(id: &str, common: &Common) -> Vec<SourceFile> {
+    store(common).ok().and_then(|store| store.sources(id).ok()).unwrap_or_default()
 }
 
 /// The stored verdict whose id begins so.

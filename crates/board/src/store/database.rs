@@ -222,7 +222,9 @@ impl Database {
     }
 
     pub(super) fn summaries(&self) -> Result<(Vec<Summary>, Vec<Damaged>), StoreError> {
-        let read = |connection: &Connection| -> rusqlite::Result<Vec<(i64, i64, String, Option<Summary>)>> {
+        /// When it was kept, its number and id, and its summary where it is of our form.
+        type Row = (i64, i64, String, Option<Summary>);
+        let read = |connection: &Connection| -> rusqlite::Result<Vec<Row>> {
             let mut statement = connection
                 .prepare("SELECT kept_at_ms, seq, id, summary_form, summary, draws FROM verdicts")?;
             let rows = statement.query_map([], |row| {
