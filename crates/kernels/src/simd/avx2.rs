@@ -4,6 +4,7 @@ use std::arch::x86_64::*;
 
 use half::{bf16, f16};
 
+use super::network::{self, NETWORK_MAX, Network};
 use super::{Arith, Compare, EXPONENT_MIN, Exp2, Load, LoadIntegers, Simd, Sort, nibble_shift};
 
 /// Proof that this CPU has AVX2 and FMA.
@@ -262,6 +263,7 @@ impl Load<f16, f32> for Avx2 {
 
 impl Compare for Avx2 {
     const MANY_REGISTERS: bool = false;
+    const SUMS: usize = 2;
     const GROUP: usize = 8;
 
     #[inline(always)]
@@ -284,12 +286,39 @@ impl Compare for Avx2 {
         unsafe { _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_GT_OQ>(a, b)) as u64 }
     }
     #[inline(always)]
+    fn gt_mask_group(self, a: impl Fn(usize) -> __m256, b: __m256) -> u64 {
+        let low = self.gt_mask_4([a(0), a(1), a(2), a(3)], b);
+        low | self.gt_mask_4([a(4), a(5), a(6), a(7)], b) << 32
+    }
+    #[inline(always)]
     unsafe fn store_packed(self, p: *mut f32, mask: u64, v: __m256) {
         // SAFETY: as above.
         unsafe {
             let lanes = PACKED_LANES[mask as usize % 256];
             let lanes = _mm256_cvtepu8_epi32(_mm_loadl_epi64(lanes.as_ptr().cast()));
             _mm256_storeu_ps(p, _mm256_permutevar8x32_ps(v, lanes));
+        }
+    }
+}
+
+impl Avx2 {
+    /// Which lanes of four vectors are larger than `b`.
+    #[inline(always)]
+    fn gt_mask_4(self, [v0, v1, v2, v3]: [__m256; 4], b: __m256) -> u64 {
+        // SAFETY: as above.
+        unsafe {
+            let above = [
+                _mm256_castps_si256(_mm256_cmp_ps::<_CMP_GT_OQ>(v0, b)),
+                _mm256_castps_si256(_mm256_cmp_ps::<_CMP_GT_OQ>(v1, b)),
+                _mm256_castps_si256(_mm256_cmp_ps::<_CMP_GT_OQ>(v2, b)),
+                _mm256_castps_si256(_mm256_cmp_ps::<_CMP_GT_OQ>(v3, b)),
+            ];
+            let (front, back) =
+                (_mm256_packs_epi32(above[0], above[1]), _mm256_packs_epi32(above[2], above[3]));
+            // The packs work on each half of 128 bits by itself.
+            let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+            let bytes = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(front, back), order);
+            u64::from(_mm256_movemask_epi8(bytes) as u32)
         }
     }
 }
@@ -383,7 +412,85 @@ impl Exp2 for Avx2 {
 /// As the coefficients of [`Avx2::add_exp2`], divided by the first, which is left out. Off by 9.3e-8 at most.
 const SCALED_COEFFICIENTS: [f32; 5] = [7.291_857_2, 41.850_006, 181.116_73, 522.601_14, 753.954_3];
 
-impl Sort for Avx2 {}
+impl Sort for Avx2 {
+    #[inline(always)]
+    fn sort_falling(self, keys: &mut Vec<u64>) {
+        if keys.len() > NETWORK_MAX {
+            return keys.sort_unstable_by(|a, b| b.cmp(a));
+        }
+        // There are no comparisons but of signed integers.
+        let flip = |keys: &mut [u64]| keys.iter_mut().for_each(|key| *key ^= 1 << 63);
+        flip(keys);
+        network::sort(self, keys);
+        flip(keys);
+    }
+}
+
+impl Avx2 {
+    /// Puts the larger of lanes `i` and `j` into lane `i`, for those `i` whose lane in `smaller` is zero, and the smaller for the
+    /// others; `PARTNERS` names `j`.
+    #[inline(always)]
+    fn exchange<const PARTNERS: i32>(self, v: __m256i, smaller: __m256i) -> __m256i {
+        // SAFETY: as above.
+        unsafe {
+            let partners = _mm256_permute4x64_epi64::<PARTNERS>(v);
+            let own = _mm256_xor_si256(_mm256_cmpgt_epi64(v, partners), smaller);
+            _mm256_blendv_epi8(partners, v, own)
+        }
+    }
+
+    /// Exchanges neighbours.
+    #[inline(always)]
+    fn exchange_pairs(self, v: __m256i) -> __m256i {
+        // SAFETY: as above.
+        self.exchange::<0b10_11_00_01>(v, unsafe { _mm256_setr_epi64x(0, -1, 0, -1) })
+    }
+
+    /// The lanes behind the middle get the smaller.
+    #[inline(always)]
+    fn exchange_halves<const PARTNERS: i32>(self, v: __m256i) -> __m256i {
+        // SAFETY: as above.
+        self.exchange::<PARTNERS>(v, unsafe { _mm256_setr_epi64x(0, 0, -1, -1) })
+    }
+}
+
+impl Network for Avx2 {
+    type Keys = __m256i;
+    const KEYS: usize = 4;
+    const LAST: u64 = i64::MIN as u64;
+
+    #[inline(always)]
+    unsafe fn read(self, p: *const u64) -> __m256i {
+        // SAFETY: as above.
+        unsafe { _mm256_loadu_si256(p.cast()) }
+    }
+    #[inline(always)]
+    unsafe fn write(self, p: *mut u64, v: __m256i) {
+        // SAFETY: as above.
+        unsafe { _mm256_storeu_si256(p.cast(), v) }
+    }
+    #[inline(always)]
+    fn order(self, a: __m256i, b: __m256i) -> (__m256i, __m256i) {
+        // SAFETY: as above.
+        unsafe {
+            let larger = _mm256_cmpgt_epi64(a, b);
+            (_mm256_blendv_epi8(b, a, larger), _mm256_blendv_epi8(a, b, larger))
+        }
+    }
+    #[inline(always)]
+    fn reverse(self, v: __m256i) -> __m256i {
+        // SAFETY: as above.
+        unsafe { _mm256_permute4x64_epi64::<0b00_01_10_11>(v) }
+    }
+    #[inline(always)]
+    fn sort_vector(self, v: __m256i) -> __m256i {
+        self.exchange_pairs(self.exchange_halves::<0b00_01_10_11>(self.exchange_pairs(v)))
+    }
+    #[inline(always)]
+    fn sort_bitonic_vector(self, v: __m256i) -> __m256i {
+        self.exchange_pairs(self.exchange_halves::<0b01_00_11_10>(v))
+    }
+}
 
 impl LoadIntegers for Avx2 {
     #[inline(always)]

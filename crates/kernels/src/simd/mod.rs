@@ -154,6 +154,8 @@ mod avx2;
 mod avx512;
 #[cfg(target_arch = "aarch64")]
 mod neon;
+#[cfg(target_arch = "x86_64")]
+mod network;
 mod portable;
 
 #[cfg(target_arch = "x86_64")]
@@ -260,6 +262,9 @@ pub(crate) trait Compare: Load<f32, f32> + Features {
     /// the vectors a second time.
     const MANY_REGISTERS: bool = true;
 
+    /// How many vectors of sums are kept.
+    const SUMS: usize = 4;
+
     /// How many vectors are searched for one that is larger than a threshold together: 4 or 8.
     const GROUP: usize = 4;
 
@@ -274,6 +279,15 @@ pub(crate) trait Compare: Load<f32, f32> + Features {
     fn reduce_max(self, a: Self::V) -> f32;
     /// Bit `i` says whether `a > b` in lane `i`; it is not where one is NaN.
     fn gt_mask(self, a: Self::V, b: Self::V) -> u64;
+    /// The same for all lanes of a [group](Compare::GROUP) of vectors.
+    #[inline(always)]
+    fn gt_mask_group(self, a: impl Fn(usize) -> Self::V, b: Self::V) -> u64 {
+        let mut mask = 0;
+        for u in 0..Self::GROUP {
+            mask |= self.gt_mask(a(u), b) << (u * Self::LANES);
+        }
+        mask
+    }
 
     /// Writes the lanes whose bit is set in `mask`, next to each other, and anything behind them.
     ///

@@ -56,8 +56,10 @@ impl<T: Logit> Row<'_, T> {
 /// must change.
 const BLOCK: usize = 8;
 
-/// Blocks that are scanned before their candidates are looked up, which are still in the first level of cache then; and before
-/// the sum moves on to f64: a lane adds 64 terms in f32.
+/// How many terms a lane adds in f32, before the sum moves on to f64.
+const LANE_TERMS: usize = 64;
+
+/// Blocks that are scanned before their candidates are looked up, which are still in the first level of cache then.
 const TILE_BLOCKS: usize = 32;
 
 /// How many groups a tile has at most: groups have [`GROUP`](LogitSimd::GROUP) vectors, which is 4 at least.
@@ -148,6 +150,7 @@ struct Running<S: Exp2> {
     scaling: S::Scaling,
     /// Logits up to this do not change the exponent.
     limits: S::V,
+    /// Only the first [`SUMS`](Compare::SUMS) are in use.
     sums: [S::V; 4],
     total: f64,
 }
@@ -156,6 +159,8 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
     pub(super) const GROUP_LEN: usize = S::GROUP * S::LANES;
     const BLOCK_LEN: usize = BLOCK * S::LANES;
     const TILE_LEN: usize = TILE_BLOCKS * Self::BLOCK_LEN;
+    /// How many logits are summed in f32.
+    const PART_LEN: usize = LANE_TERMS * S::SUMS * S::LANES;
     /// A tile in which more groups than this have a candidate may be one of a row that rises.
     const DENSE: usize = TILE_BLOCKS * (BLOCK / S::GROUP) * 3 / 4;
 
@@ -245,6 +250,17 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
     /// Adds logits `start..end` to the sum, and lists the groups that have one above the threshold.
     #[inline(always)]
     fn tile(&mut self, start: usize, end: usize, running: &mut Running<S>, threshold: f32) {
+        if Self::PART_LEN == Self::TILE_LEN {
+            return self.part(start, end, running, threshold);
+        }
+        for part in (start..end).step_by(Self::PART_LEN) {
+            self.part(part, end.min(part + Self::PART_LEN), running, threshold);
+        }
+    }
+
+    /// As [`tile`](Scan::tile), for no more than can be summed in f32.
+    #[inline(always)]
+    fn part(&mut self, start: usize, end: usize, running: &mut Running<S>, threshold: f32) {
         let simd = self.simd;
         let threshold = simd.splat(threshold);
         let mut lead = self.scratch.lead;
@@ -266,7 +282,8 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
                     for u in 0..BLOCK {
                         // SAFETY: as above.
                         let v = unsafe { self.load(i + u * S::LANES) };
-                        running.sums[u % 4] = simd.add_exp2_scaled(running.sums[u % 4], v, running.scaling);
+                        let sum = &mut running.sums[u % S::SUMS];
+                        *sum = simd.add_exp2_scaled(*sum, v, running.scaling);
                     }
                     continue;
                 }
@@ -277,7 +294,8 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
             }
             self.compare(i, v, running, threshold);
             for (u, v) in v.into_iter().enumerate() {
-                running.sums[u % 4] = simd.add_exp2_scaled(running.sums[u % 4], v, running.scaling);
+                let sum = &mut running.sums[u % S::SUMS];
+                *sum = simd.add_exp2_scaled(*sum, v, running.scaling);
             }
         }
         self.scratch.lead = lead;
@@ -305,7 +323,7 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
         if simd.gt_mask(largest, running.limits) != 0 {
             let exponent = (simd.reduce_max(largest) * self.rate).ceil();
             let factor = (running.exponent - exponent).exp2();
-            for sum in &mut running.sums {
+            for sum in &mut running.sums[..S::SUMS] {
                 *sum = simd.mul(*sum, simd.splat(factor));
             }
             running.total *= f64::from(factor);
@@ -447,15 +465,16 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
     /// Which logits of the group at `i` are above `threshold`.
     #[inline(always)]
     fn above(&self, i: usize, threshold: S::V) -> u64 {
-        let mut above = 0;
         let whole = i + Self::GROUP_LEN <= self.logits.len();
-        for u in 0..S::GROUP {
-            let at = i + u * S::LANES;
-            // SAFETY: a whole group is in the row.
-            let v = if whole { unsafe { self.load(at) } } else { self.load_upto(at) };
-            above |= self.simd.gt_mask(v, threshold) << (u * S::LANES);
-        }
-        above
+        self.simd.gt_mask_group(
+            #[inline(always)]
+            |u| {
+                let at = i + u * S::LANES;
+                // SAFETY: a whole group is in the row.
+                if whole { unsafe { self.load(at) } } else { self.load_upto(at) }
+            },
+            threshold,
+        )
     }
 
     /// Prefetches `lines` more than the loads up to `i` have asked for.
