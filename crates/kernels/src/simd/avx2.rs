@@ -4,7 +4,6 @@ use std::arch::x86_64::*;
 
 use half::{bf16, f16};
 
-use super::network::{self, NETWORK_MAX, Network};
 use super::{Arith, Compare, EXPONENT_MIN, Exp2, Load, LoadIntegers, Simd, Sort, nibble_shift};
 
 /// Proof that this CPU has AVX2 and FMA.
@@ -412,85 +411,7 @@ impl Exp2 for Avx2 {
 /// As the coefficients of [`Avx2::add_exp2`], divided by the first, which is left out. Off by 9.3e-8 at most.
 const SCALED_COEFFICIENTS: [f32; 5] = [7.291_857_2, 41.850_006, 181.116_73, 522.601_14, 753.954_3];
 
-impl Sort for Avx2 {
-    #[inline(always)]
-    fn sort_falling(self, keys: &mut Vec<u64>) {
-        if keys.len() > NETWORK_MAX {
-            return keys.sort_unstable_by(|a, b| b.cmp(a));
-        }
-        // There are no comparisons but of signed integers.
-        let flip = |keys: &mut [u64]| keys.iter_mut().for_each(|key| *key ^= 1 << 63);
-        flip(keys);
-        network::sort(self, keys);
-        flip(keys);
-    }
-}
-
-impl Avx2 {
-    /// Puts the larger of lanes `i` and `j` into lane `i`, for those `i` whose lane in `smaller` is zero, and the smaller for the
-    /// others; `PARTNERS` names `j`.
-    #[inline(always)]
-    fn exchange<const PARTNERS: i32>(self, v: __m256i, smaller: __m256i) -> __m256i {
-        // SAFETY: as above.
-        unsafe {
-            let partners = _mm256_permute4x64_epi64::<PARTNERS>(v);
-            let own = _mm256_xor_si256(_mm256_cmpgt_epi64(v, partners), smaller);
-            _mm256_blendv_epi8(partners, v, own)
-        }
-    }
-
-    /// Exchanges neighbours.
-    #[inline(always)]
-    fn exchange_pairs(self, v: __m256i) -> __m256i {
-        // SAFETY: as above.
-        self.exchange::<0b10_11_00_01>(v, unsafe { _mm256_setr_epi64x(0, -1, 0, -1) })
-    }
-
-    /// The lanes behind the middle get the smaller.
-    #[inline(always)]
-    fn exchange_halves<const PARTNERS: i32>(self, v: __m256i) -> __m256i {
-        // SAFETY: as above.
-        self.exchange::<PARTNERS>(v, unsafe { _mm256_setr_epi64x(0, 0, -1, -1) })
-    }
-}
-
-impl Network for Avx2 {
-    type Keys = __m256i;
-    const KEYS: usize = 4;
-    const LAST: u64 = i64::MIN as u64;
-
-    #[inline(always)]
-    unsafe fn read(self, p: *const u64) -> __m256i {
-        // SAFETY: as above.
-        unsafe { _mm256_loadu_si256(p.cast()) }
-    }
-    #[inline(always)]
-    unsafe fn write(self, p: *mut u64, v: __m256i) {
-        // SAFETY: as above.
-        unsafe { _mm256_storeu_si256(p.cast(), v) }
-    }
-    #[inline(always)]
-    fn order(self, a: __m256i, b: __m256i) -> (__m256i, __m256i) {
-        // SAFETY: as above.
-        unsafe {
-            let larger = _mm256_cmpgt_epi64(a, b);
-            (_mm256_blendv_epi8(b, a, larger), _mm256_blendv_epi8(a, b, larger))
-        }
-    }
-    #[inline(always)]
-    fn reverse(self, v: __m256i) -> __m256i {
-        // SAFETY: as above.
-        unsafe { _mm256_permute4x64_epi64::<0b00_01_10_11>(v) }
-    }
-    #[inline(always)]
-    fn sort_vector(self, v: __m256i) -> __m256i {
-        self.exchange_pairs(self.exchange_halves::<0b00_01_10_11>(self.exchange_pairs(v)))
-    }
-    #[inline(always)]
-    fn sort_bitonic_vector(self, v: __m256i) -> __m256i {
-        self.exchange_pairs(self.exchange_halves::<0b01_00_11_10>(v))
-    }
-}
+impl Sort for Avx2 {}
 
 impl LoadIntegers for Avx2 {
     #[inline(always)]

@@ -154,8 +154,6 @@ mod avx2;
 mod avx512;
 #[cfg(target_arch = "aarch64")]
 mod neon;
-#[cfg(target_arch = "x86_64")]
-mod network;
 mod portable;
 
 #[cfg(target_arch = "x86_64")]

@@ -5,13 +5,14 @@
 //!
 //! # Method
 //!
-//! A row is scanned in tiles of 256 vectors (4096 logits with AVX-512), each in blocks of eight that stay in registers:
+//! A row is scanned in tiles of 256 vectors (4096 logits with AVX-512), each in blocks of eight that stay in registers; AVX2 has
+//! too few of these, and reads them a second time from the first level of cache:
 //!
 //! - **Sum.** The online recurrence of Milakov and Gimelshein: terms are `2^(x * rate - e)`, and `e` follows the largest logit so
 //!   far. Here `e` is an integer, so that moving it multiplies the sum by a power of two and rounds nothing, however often
-//!   it is moved. A tile is summed in f32, over four vectors; tiles are summed in f64.
-//! - **Candidates.** One comparison of the common maximum of four vectors with a threshold puts the group on a list, without a
-//!   branch. After the tile, which is still in the first level of cache, the groups listed are searched, and what is
+//!   it is moved. A lane sums 64 terms in f32; these sums are summed in f64.
+//! - **Candidates.** One comparison of the common maximum of four vectors (eight with AVX2) with a threshold puts the group on
+//!   a list, without a branch. After the tile, which is still in the first level of cache, the groups listed are searched, and what is
 //!   above the threshold is kept. The first tile's lane maxima give the threshold: one that leaves about `k` plus some
 //!   deviations, if the row is in random order. Should fewer than `k` be above it in the end, the row is searched again
 //!   without the guess, so the answer is exact for any order.
