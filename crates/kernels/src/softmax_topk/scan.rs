@@ -311,8 +311,8 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
         let halves = [simd.max4([v[0], v[1], v[2], v[3]]), simd.max4([v[4], v[5], v[6], v[7]])];
         let largest = simd.max(halves[0], halves[1]);
         let groups = BLOCK / S::GROUP;
-        for g in 0..groups {
-            let group = if groups == 1 { largest } else { halves[g] };
+        for (g, half) in halves.into_iter().enumerate().take(groups) {
+            let group = if groups == 1 { largest } else { half };
             // SAFETY: a tile has no more groups than there is room for, and `hits` counts some of those before this one.
             unsafe { *self.scratch.hits.get_unchecked_mut(self.hits) = (i + g * Self::GROUP_LEN) as u32 };
             self.hits += usize::from(simd.gt_mask(group, threshold) != 0);
