@@ -50,8 +50,8 @@
 //!
 //! A Zen 3 with AVX2 exponentiates 4.9 logits a nanosecond in a pass alone, about as many as memory brings. From the second level a
 //! row of 32000 takes it 7.6 us for `k = 1`, 9.2 for 50, 12.3 for 256, where the pass takes 6.6; rows of 128256 take 1.12, 1.20 and
-//! 1.38 times the pass. From memory, with one thread on a busy machine, it was 1.1 to 1.4 times for `k` up to 50, and 1.35 to
-//! 2.7 times for 256 (`benches/records/2026-11-22-softmax-topk-avx2-floor.md`).
+//! 1.38 times the pass. From memory, on a shared machine, it is 1.1 to 1.6 times for `k` up to 50, and 1.35 to
+//! 2.1 times for 256 (`benches/records/2026-11-22-softmax-topk-avx2-floor.md`).
 //!
 //! Rows in order are the worst. A rising one makes every tile dense: 2.2 to 4.5 times the pass with AVX-512, 2.5 to 8 with AVX2. A
 //! falling one leaves fewer than `k` above the guess and is searched again: 1.2 to 2.3 times, and 1.3 to 2.9. Equal logits: 1.4 to 1.9
