@@ -4,7 +4,7 @@ use std::arch::x86_64::*;
 
 use half::{bf16, f16};
 
-use super::{Compare, EXPONENT_MIN, Exponents, Load, LoadIntegers, Simd, Sort, nibble_shift};
+use super::{Arith, Compare, EXPONENT_MIN, Exp2, Load, LoadIntegers, Simd, Sort, nibble_shift};
 
 /// Proof that this CPU has AVX2 and FMA.
 #[derive(Clone, Copy, Debug)]
@@ -261,6 +261,10 @@ impl Load<f16, f32> for Avx2 {
 }
 
 impl Compare for Avx2 {
+    const MANY_REGISTERS: bool = false;
+    const SUMS: usize = 2;
+    const GROUP: usize = 8;
+
     #[inline(always)]
     fn max(self, a: __m256, b: __m256) -> __m256 {
         // SAFETY: as above.
@@ -280,30 +284,133 @@ impl Compare for Avx2 {
         // SAFETY: as above.
         unsafe { _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_GT_OQ>(a, b)) as u64 }
     }
-}
-
-impl Exponents for Avx2 {
     #[inline(always)]
-    fn mul_sub(self, a: __m256, b: __m256, c: __m256) -> __m256 {
-        // SAFETY: as above.
-        unsafe { _mm256_fmsub_ps(a, b, c) }
+    fn gt_mask_group(self, a: impl Fn(usize) -> __m256, b: __m256) -> u64 {
+        let low = self.gt_mask_4([a(0), a(1), a(2), a(3)], b);
+        low | self.gt_mask_4([a(4), a(5), a(6), a(7)], b) << 32
     }
     #[inline(always)]
-    fn fraction(self, t: __m256) -> __m256 {
-        // SAFETY: as above.
-        unsafe { _mm256_sub_ps(t, _mm256_floor_ps(t)) }
-    }
-    #[inline(always)]
-    fn scale(self, p: __m256, t: __m256) -> __m256 {
+    unsafe fn store_packed(self, p: *mut f32, mask: u64, v: __m256) {
         // SAFETY: as above.
         unsafe {
-            let exponent = _mm256_slli_epi32::<23>(_mm256_cvttps_epi32(_mm256_floor_ps(t)));
-            let scaled = _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(p), exponent));
-            // Not less than: so NaN stays.
-            _mm256_and_ps(scaled, _mm256_cmp_ps::<_CMP_NLT_UQ>(t, _mm256_set1_ps(EXPONENT_MIN)))
+            let lanes = PACKED_LANES[mask as usize % 256];
+            let lanes = _mm256_cvtepu8_epi32(_mm_loadl_epi64(lanes.as_ptr().cast()));
+            _mm256_storeu_ps(p, _mm256_permutevar8x32_ps(v, lanes));
         }
     }
 }
+
+impl Avx2 {
+    /// Which lanes of four vectors are larger than `b`.
+    #[inline(always)]
+    fn gt_mask_4(self, [v0, v1, v2, v3]: [__m256; 4], b: __m256) -> u64 {
+        // SAFETY: as above.
+        unsafe {
+            let above = [
+                _mm256_castps_si256(_mm256_cmp_ps::<_CMP_GT_OQ>(v0, b)),
+                _mm256_castps_si256(_mm256_cmp_ps::<_CMP_GT_OQ>(v1, b)),
+                _mm256_castps_si256(_mm256_cmp_ps::<_CMP_GT_OQ>(v2, b)),
+                _mm256_castps_si256(_mm256_cmp_ps::<_CMP_GT_OQ>(v3, b)),
+            ];
+            let (front, back) =
+                (_mm256_packs_epi32(above[0], above[1]), _mm256_packs_epi32(above[2], above[3]));
+            // The packs work on each half of 128 bits by itself.
+            let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+            let bytes = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(front, back), order);
+            u64::from(_mm256_movemask_epi8(bytes) as u32)
+        }
+    }
+}
+
+/// For each mask of lanes, which lanes are in it; then any.
+static PACKED_LANES: [[u8; 8]; 256] = {
+    let mut packed = [[0; 8]; 256];
+    let mut mask = 0;
+    while mask < 256 {
+        let (mut lane, mut len) = (0, 0);
+        while lane < 8 {
+            if mask >> lane & 1 == 1 {
+                packed[mask][len] = lane;
+                len += 1;
+            }
+            lane += 1;
+        }
+        mask += 1;
+    }
+    packed
+};
+
+/// `x * rate - exponent`, for many `x`.
+#[derive(Clone, Copy)]
+pub(crate) struct Scaling {
+    rate: __m256,
+    /// `TO_BIASED - exponent`
+    origin: __m256,
+    /// Where the result is -126: for smaller `x` too.
+    low: __m256,
+}
+
+/// Adding this rounds to an integer; what the exponent of an f32 holds for that power of two is then in the low bits.
+const TO_BIASED: f32 = (3 << 22) as f32 + 127.0;
+
+impl Avx2 {
+    /// `r` and `2^n`, for the integer `n` that is nearest to `x * rate - exponent`, and how much more that is.
+    #[inline(always)]
+    fn split(self, x: __m256, scaling: Scaling) -> (__m256, __m256) {
+        // SAFETY: as above.
+        unsafe {
+            // In this order NaN stays.
+            let x = _mm256_max_ps(scaling.low, x);
+            let nearest = _mm256_fmadd_ps(x, scaling.rate, scaling.origin);
+            let rest = _mm256_fmadd_ps(x, scaling.rate, _mm256_sub_ps(scaling.origin, nearest));
+            (rest, _mm256_castsi256_ps(_mm256_slli_epi32::<23>(_mm256_castps_si256(nearest))))
+        }
+    }
+}
+
+impl Exp2 for Avx2 {
+    type Scaling = Scaling;
+
+    #[inline(always)]
+    fn scaling(self, rate: f32, exponent: f32) -> Scaling {
+        let splat = |a| Arith::<f32>::splat(self, a);
+        let low = (exponent + EXPONENT_MIN) / rate;
+        Scaling { rate: splat(rate), origin: splat(TO_BIASED - exponent), low: splat(low) }
+    }
+
+    #[inline(always)]
+    fn add_exp2(self, sum: __m256, x: __m256, scaling: Scaling) -> __m256 {
+        /// The polynomial in `r` that is nearest to `2^r` on -0.5..=0.5, relative to it, of those that are 1 at 0; highest power
+        /// first. It is off by 9.3e-8 at most.
+        #[expect(clippy::approx_constant, reason = "near to ln(2), as it must be, and not that")]
+        const COEFFICIENTS: [f32; 6] =
+            [0.001_326_959_7, 0.009_671_294, 0.055_507_11, 0.240_222_47, 0.693_147, 1.0];
+        let (rest, power) = self.split(x, scaling);
+        let [first, others @ ..] = COEFFICIENTS;
+        let mut p = Arith::<f32>::splat(self, first);
+        for c in others {
+            p = Arith::<f32>::mul_add(self, p, rest, Arith::<f32>::splat(self, c));
+        }
+        Arith::<f32>::mul_add(self, p, power, sum)
+    }
+
+    const SCALE: f64 = SCALED_COEFFICIENTS[4] as f64;
+
+    /// With a factor of 1 at the highest power of the polynomial, an addition takes the place of a multiplication and a copy.
+    #[inline(always)]
+    fn add_exp2_scaled(self, sum: __m256, x: __m256, scaling: Scaling) -> __m256 {
+        let (rest, power) = self.split(x, scaling);
+        let [first, others @ ..] = SCALED_COEFFICIENTS;
+        let mut p = Arith::<f32>::add(self, rest, Arith::<f32>::splat(self, first));
+        for c in others {
+            p = Arith::<f32>::mul_add(self, p, rest, Arith::<f32>::splat(self, c));
+        }
+        Arith::<f32>::mul_add(self, p, power, sum)
+    }
+}
+
+/// As the coefficients of [`Avx2::add_exp2`], divided by the first, which is left out. Off by 9.3e-8 at most.
+const SCALED_COEFFICIENTS: [f32; 5] = [7.291_857_2, 41.850_006, 181.116_73, 522.601_14, 753.954_3];
 
 impl Sort for Avx2 {}
 

@@ -256,6 +256,16 @@ pub(crate) trait Caches: Copy {
 
 /// Compares vectors of f32.
 pub(crate) trait Compare: Load<f32, f32> + Features {
+    /// Whether there are registers for eight vectors beside what a loop over them needs. Where there are not, it is faster to load
+    /// the vectors a second time.
+    const MANY_REGISTERS: bool = true;
+
+    /// How many vectors of sums are kept.
+    const SUMS: usize = 4;
+
+    /// How many vectors are searched for one that is larger than a threshold together: 4 or 8.
+    const GROUP: usize = 4;
+
     /// The larger of each pair; either, if one is NaN.
     fn max(self, a: Self::V, b: Self::V) -> Self::V;
     /// The largest of four, lane by lane.
@@ -267,6 +277,15 @@ pub(crate) trait Compare: Load<f32, f32> + Features {
     fn reduce_max(self, a: Self::V) -> f32;
     /// Bit `i` says whether `a > b` in lane `i`; it is not where one is NaN.
     fn gt_mask(self, a: Self::V, b: Self::V) -> u64;
+    /// The same for all lanes of a [group](Compare::GROUP) of vectors.
+    #[inline(always)]
+    fn gt_mask_group(self, a: impl Fn(usize) -> Self::V, b: Self::V) -> u64 {
+        let mut mask = 0;
+        for u in 0..Self::GROUP {
+            mask |= self.gt_mask(a(u), b) << (u * Self::LANES);
+        }
+        mask
+    }
 
     /// Writes the lanes whose bit is set in `mask`, next to each other, and anything behind them.
     ///
@@ -287,6 +306,17 @@ pub(crate) trait Compare: Load<f32, f32> + Features {
             mask &= mask - 1;
         }
     }
+}
+
+/// The same number, though the compiler cannot tell: so what is read at it will not be taken for what was read before.
+#[inline(always)]
+pub(crate) fn opaque(mut i: usize) -> usize {
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    // SAFETY: no instruction at all.
+    unsafe {
+        std::arch::asm!("/* {0} */", inout(reg) i, options(pure, nomem, nostack, preserves_flags));
+    }
+    i
 }
 
 /// The widest vector has so many lanes of f32.
@@ -328,6 +358,15 @@ pub(crate) trait Exp2: Arith<f32> {
     /// `x * rate` were exact, and `ln(2)` more for each of the powers of two by which the power is below 1. It may be anything
     /// up to `2^-125` where it is below that; NaN if `x` is.
     fn add_exp2(self, sum: Self::V, x: Self::V, scaling: Self::Scaling) -> Self::V;
+
+    /// What [`add_exp2_scaled`](Exp2::add_exp2_scaled) multiplies the powers by.
+    const SCALE: f64 = 1.0;
+
+    /// As [`add_exp2`](Exp2::add_exp2), with the power multiplied by [`SCALE`](Exp2::SCALE).
+    #[inline(always)]
+    fn add_exp2_scaled(self, sum: Self::V, x: Self::V, scaling: Self::Scaling) -> Self::V {
+        self.add_exp2(sum, x, scaling)
+    }
 }
 
 /// What a polynomial for powers of two needs.

@@ -111,6 +111,8 @@ struct Powers<'a> {
     values: &'a mut [f32],
     rate: f32,
     exponent: f32,
+    /// Whether by way of powers that have a factor.
+    scaled: bool,
 }
 
 impl LogitOp<f32> for Powers<'_> {
@@ -121,15 +123,21 @@ impl LogitOp<f32> for Powers<'_> {
             // SAFETY: the chunk has `LANES` elements.
             unsafe {
                 let x = simd.load(chunk.as_ptr());
-                simd.store_acc(chunk.as_mut_ptr(), simd.add_exp2(simd.splat(0.0), x, scaling));
+                let zero = simd.splat(0.0);
+                if !self.scaled {
+                    simd.store_acc(chunk.as_mut_ptr(), simd.add_exp2(zero, x, scaling));
+                    continue;
+                }
+                simd.store_acc(chunk.as_mut_ptr(), simd.add_exp2_scaled(zero, x, scaling));
+                chunk.iter_mut().for_each(|power| *power = (f64::from(*power) / S::SCALE) as f32);
             }
         }
     }
 }
 
-fn powers(token: Token, values: &[f32], rate: f32, exponent: f32) -> Vec<f32> {
+fn powers(token: Token, values: &[f32], rate: f32, exponent: f32, scaled: bool) -> Vec<f32> {
     let mut powers = values.to_vec();
-    let op = Powers { values: &mut powers, rate, exponent };
+    let op = Powers { values: &mut powers, rate, exponent, scaled };
     <f32 as crate::softmax_topk::sealed::Sealed>::dispatch(token, op);
     powers
 }
@@ -149,9 +157,10 @@ fn powers_of_two_are_within_their_bound() {
             })
             .collect();
         for_each_token(|isa, token| {
-            for (&x, got) in xs.iter().zip(powers(token, &xs, rate, exponent)) {
+            let each = [false, true].map(|scaled| powers(token, &xs, rate, exponent, scaled));
+            for (&x, got) in xs.iter().zip(&each[0]).chain(xs.iter().zip(&each[1])) {
                 let t = f64::from(x) * f64::from(rate) - f64::from(exponent);
-                let off = (f64::from(got) / t.exp2() - 1.0).abs();
+                let off = (f64::from(*got) / t.exp2() - 1.0).abs();
                 let bound = (3.0 + 0.7 * (1.0 - t)) * unit;
                 assert!(t > 1.0 || off <= bound, "{isa}: 2^({x} * {rate} - {exponent}) is off by {off:e}");
             }
@@ -165,10 +174,41 @@ fn powers_of_two_of_masked_numbers_are_as_good_as_nothing_and_those_of_nan_are_n
     let values = [values, values].concat();
     for_each_token(|isa, token| {
         for exponent in [0.0, 3.0, EXPONENT_MAX] {
-            for (x, got) in values.iter().zip(powers(token, &values, std::f32::consts::LOG2_E, exponent)) {
-                let right = if x.is_nan() { got.is_nan() } else { (0.0..=2.4e-38).contains(&got) };
+            let rate = std::f32::consts::LOG2_E;
+            let each = [false, true].map(|scaled| powers(token, &values, rate, exponent, scaled));
+            for (x, got) in values.iter().zip(&each[0]).chain(values.iter().zip(&each[1])) {
+                let right = if x.is_nan() { got.is_nan() } else { (0.0..=2.4e-38).contains(got) };
                 assert!(right, "{isa}: 2^({x} * log2(e) - {exponent}) came out as {got:e}");
             }
         }
     });
+}
+
+/// Sorts keys.
+struct SortKeys<'a>(&'a mut Vec<u64>);
+
+impl LogitOp<f32> for SortKeys<'_> {
+    #[inline(always)]
+    fn eval<S: LogitSimd<f32>>(self, simd: S) {
+        simd.sort_falling(self.0);
+    }
+}
+
+#[test]
+fn keys_are_sorted_whatever_their_number() {
+    let mut state = 1_u64;
+    let mut random = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        state
+    };
+    for len in (0..70).chain([255, 256, 257, 1000, 20_000]) {
+        let keys: Vec<u64> = (0..len).map(|_| random() | 1).collect();
+        let mut expected = keys.clone();
+        expected.sort_unstable_by(|a, b| b.cmp(a));
+        for_each_token(|isa, token| {
+            let mut got = keys.clone();
+            <f32 as crate::softmax_topk::sealed::Sealed>::dispatch(token, SortKeys(&mut got));
+            assert!(got == expected, "{isa}: {len} keys");
+        });
+    }
 }

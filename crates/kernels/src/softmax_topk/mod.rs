@@ -5,13 +5,14 @@
 //!
 //! # Method
 //!
-//! A row is scanned in tiles of 256 vectors (4096 logits with AVX-512), each in blocks of eight that stay in registers:
+//! A row is scanned in tiles of 256 vectors (4096 logits with AVX-512), each in blocks of eight that stay in registers; AVX2 has
+//! too few of these, and reads them a second time from the first level of cache:
 //!
 //! - **Sum.** The online recurrence of Milakov and Gimelshein: terms are `2^(x * rate - e)`, and `e` follows the largest logit so
 //!   far. Here `e` is an integer, so that moving it multiplies the sum by a power of two and rounds nothing, however often
-//!   it is moved. A tile is summed in f32, over four vectors; tiles are summed in f64.
-//! - **Candidates.** One comparison of the common maximum of four vectors with a threshold puts the group on a list, without a
-//!   branch. After the tile, which is still in the first level of cache, the groups listed are searched, and what is
+//!   it is moved. A lane sums 64 terms in f32; these sums are summed in f64.
+//! - **Candidates.** One comparison of the common maximum of four vectors (eight with AVX2) with a threshold puts the group on
+//!   a list, without a branch. After the tile, which is still in the first level of cache, the groups listed are searched, and what is
 //!   above the threshold is kept. The first tile's lane maxima give the threshold: one that leaves about `k` plus some
 //!   deviations, if the row is in random order. Should fewer than `k` be above it in the end, the row is searched again
 //!   without the guess, so the answer is exact for any order.
@@ -47,9 +48,15 @@
 //! `k = 1`, 3.6 for 50, 4.7 for 256; the pass alone takes 1.9 (`cargo bench -p tribunal-kernels --bench softmax_topk --
 //! --resident --threads 1`).
 //!
-//! Rows in order are the worst. A rising one makes every tile dense: 2.2 to 4.5 times the pass. A falling one leaves fewer than `k` above
-//! the guess and is searched again: 1.2 to 2.3 times. Equal logits: 1.4 to 1.9 times. And in small vocabularies a large `k` is
-//! most of the work: the 256 largest of 4096 take 6.9 times as long as reading, 50 take 2.5 times.
+//! A Zen 3 with AVX2 exponentiates 4.9 logits a nanosecond in a pass alone, about as many as memory brings. From the second level a
+//! row of 32000 takes it 7.6 us for `k = 1`, 9.2 for 50, 12.3 for 256, where the pass takes 6.6; rows of 128256 take 1.12, 1.20 and
+//! 1.38 times the pass. From memory, on a shared machine, it is 1.1 to 1.6 times for `k` up to 50, and 1.35 to
+//! 2.1 times for 256 (`benches/records/2026-11-22-softmax-topk-avx2-floor.md`).
+//!
+//! Rows in order are the worst. A rising one makes every tile dense: 2.2 to 4.5 times the pass with AVX-512, 2.5 to 8 with AVX2. A
+//! falling one leaves fewer than `k` above the guess and is searched again: 1.2 to 2.3 times, and 1.3 to 2.9. Equal logits: 1.4 to 1.9
+//! times, and 1.3 to 1.6. And in small vocabularies a large `k` is most of the work: with AVX-512 the 256 largest of 4096
+//! take 6.9 times as long as reading, 50 take 2.5 times.
 //!
 //! Time is `O(vocab)` a row and `O(k log k)` for the sort (`O(k log² k)` in the network); space is `8 (2 k + 4096)` bytes a
 //! thread.

@@ -3,7 +3,7 @@
 use super::Logit;
 use super::candidates::Candidates;
 use super::cut::{count_above, cut};
-use crate::simd::{EXPONENT_MAX, Exp2, LANES_MAX, LANES_MIN, LogitSimd, RATE_MIN};
+use crate::simd::{EXPONENT_MAX, Exp2, LANES_MAX, LANES_MIN, LogitSimd, RATE_MIN, opaque};
 
 /// `sum * 2^exponent`: the sum of the exponentials of a part of a row.
 #[derive(Clone, Copy, Debug)]
@@ -56,18 +56,14 @@ impl<T: Logit> Row<'_, T> {
 /// must change.
 const BLOCK: usize = 8;
 
-/// Vectors that are searched for candidates together.
-const GROUP: usize = 4;
+/// How many terms a lane adds in f32, before the sum moves on to f64.
+const LANE_TERMS: usize = 64;
 
-/// Blocks that are scanned before their candidates are looked up, which are still in the first level of cache then; and before
-/// the sum moves on to f64: a lane adds 64 terms in f32.
+/// Blocks that are scanned before their candidates are looked up, which are still in the first level of cache then.
 const TILE_BLOCKS: usize = 32;
 
-/// How many groups a tile has.
-const TILE_GROUPS: usize = TILE_BLOCKS * BLOCK / GROUP;
-
-/// A tile in which more groups than this have a candidate may be one of a row that rises.
-const DENSE: usize = TILE_GROUPS * 3 / 4;
+/// How many groups a tile has at most: groups have [`GROUP`](LogitSimd::GROUP) vectors, which is 4 at least.
+const TILE_GROUPS: usize = TILE_BLOCKS * BLOCK / 4;
 
 /// How many logits a tile has at most.
 const TILE_MAX: usize = TILE_BLOCKS * BLOCK * LANES_MAX;
@@ -110,7 +106,7 @@ pub(super) struct Scratch {
 pub(super) struct Counts {
     /// Logits above the threshold.
     pub(super) candidates: usize,
-    /// Groups of [`GROUP`] vectors that were read once more.
+    /// Groups that were read once more.
     pub(super) groups: usize,
     /// Rows that were searched from the start once more.
     pub(super) searched_again: usize,
@@ -154,14 +150,19 @@ struct Running<S: Exp2> {
     scaling: S::Scaling,
     /// Logits up to this do not change the exponent.
     limits: S::V,
+    /// Only the first [`SUMS`](Compare::SUMS) are in use.
     sums: [S::V; 4],
     total: f64,
 }
 
 impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
-    pub(super) const GROUP_LEN: usize = GROUP * S::LANES;
+    pub(super) const GROUP_LEN: usize = S::GROUP * S::LANES;
     const BLOCK_LEN: usize = BLOCK * S::LANES;
     const TILE_LEN: usize = TILE_BLOCKS * Self::BLOCK_LEN;
+    /// How many logits are summed in f32.
+    const PART_LEN: usize = LANE_TERMS * S::SUMS * S::LANES;
+    /// A tile in which more groups than this have a candidate may be one of a row that rises.
+    const DENSE: usize = TILE_BLOCKS * (BLOCK / S::GROUP) * 3 / 4;
 
     #[inline(always)]
     pub(super) fn new(simd: S, row: Row<'a, T>, rate: f32, k: usize, scratch: &'a mut Scratch) -> Self {
@@ -232,7 +233,7 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
                 self.scratch.counts.groups += self.hits;
                 self.scratch.candidates.len()
             };
-            if self.hits > DENSE && self.most_lanes_above() {
+            if self.hits > Self::DENSE && self.most_lanes_above() {
                 self.raise_threshold(self.k);
                 self.visit_many();
             } else {
@@ -243,12 +244,23 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
                 self.scratch.counts.candidates += self.scratch.candidates.len().saturating_sub(before);
             }
         }
-        Sum { exponent: running.exponent, sum: running.total }
+        Sum { exponent: running.exponent, sum: running.total / S::SCALE }
     }
 
     /// Adds logits `start..end` to the sum, and lists the groups that have one above the threshold.
     #[inline(always)]
     fn tile(&mut self, start: usize, end: usize, running: &mut Running<S>, threshold: f32) {
+        if Self::PART_LEN == Self::TILE_LEN {
+            return self.part(start, end, running, threshold);
+        }
+        for part in (start..end).step_by(Self::PART_LEN) {
+            self.part(part, end.min(part + Self::PART_LEN), running, threshold);
+        }
+    }
+
+    /// As [`tile`](Scan::tile), for no more than can be summed in f32.
+    #[inline(always)]
+    fn part(&mut self, start: usize, end: usize, running: &mut Running<S>, threshold: f32) {
         let simd = self.simd;
         let threshold = simd.splat(threshold);
         let mut lead = self.scratch.lead;
@@ -264,12 +276,27 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
                     // SAFETY: the block ends before `end`.
                     *v = unsafe { self.load(i + u * S::LANES) };
                 }
+                if !S::MANY_REGISTERS {
+                    self.compare(i, v, running, threshold);
+                    let i = opaque(i);
+                    for u in 0..BLOCK {
+                        // SAFETY: as above.
+                        let v = unsafe { self.load(i + u * S::LANES) };
+                        let sum = &mut running.sums[u % S::SUMS];
+                        *sum = simd.add_exp2_scaled(*sum, v, running.scaling);
+                    }
+                    continue;
+                }
             } else {
                 for (u, v) in v.iter_mut().enumerate() {
                     *v = self.load_upto(i + u * S::LANES);
                 }
             }
-            self.block(i, v, running, threshold);
+            self.compare(i, v, running, threshold);
+            for (u, v) in v.into_iter().enumerate() {
+                let sum = &mut running.sums[u % S::SUMS];
+                *sum = simd.add_exp2_scaled(*sum, v, running.scaling);
+            }
         }
         self.scratch.lead = lead;
         let [a, b, c, d] = running.sums;
@@ -277,32 +304,32 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
         running.sums = [simd.splat(0.0); 4];
     }
 
+    /// Lists the groups of the block at `i` that have a logit above the threshold, and moves the exponent if need be.
     #[inline(always)]
-    fn block(&mut self, i: usize, v: [S::V; BLOCK], running: &mut Running<S>, threshold: S::V) {
+    fn compare(&mut self, i: usize, v: [S::V; BLOCK], running: &mut Running<S>, threshold: S::V) {
         let simd = self.simd;
-        let groups = [simd.max4([v[0], v[1], v[2], v[3]]), simd.max4([v[4], v[5], v[6], v[7]])];
-        for (g, group) in groups.into_iter().enumerate() {
+        let halves = [simd.max4([v[0], v[1], v[2], v[3]]), simd.max4([v[4], v[5], v[6], v[7]])];
+        let largest = simd.max(halves[0], halves[1]);
+        let groups = BLOCK / S::GROUP;
+        for (g, half) in halves.into_iter().enumerate().take(groups) {
+            let group = if groups == 1 { largest } else { half };
             // SAFETY: a tile has no more groups than there is room for, and `hits` counts some of those before this one.
             unsafe { *self.scratch.hits.get_unchecked_mut(self.hits) = (i + g * Self::GROUP_LEN) as u32 };
             self.hits += usize::from(simd.gt_mask(group, threshold) != 0);
         }
-        let largest = simd.max(groups[0], groups[1]);
         // SAFETY: a tile has no more blocks than there is room for.
         unsafe { simd.store_acc(self.scratch.maxima.as_mut_ptr().add(self.blocks * S::LANES), largest) };
         self.blocks += 1;
         if simd.gt_mask(largest, running.limits) != 0 {
             let exponent = (simd.reduce_max(largest) * self.rate).ceil();
             let factor = (running.exponent - exponent).exp2();
-            for sum in &mut running.sums {
+            for sum in &mut running.sums[..S::SUMS] {
                 *sum = simd.mul(*sum, simd.splat(factor));
             }
             running.total *= f64::from(factor);
             running.exponent = exponent;
             running.scaling = simd.scaling(self.rate, exponent);
             running.limits = simd.splat(exponent / self.rate);
-        }
-        for (u, v) in v.into_iter().enumerate() {
-            running.sums[u % 4] = simd.add_exp2(running.sums[u % 4], v, running.scaling);
         }
     }
 
@@ -360,7 +387,7 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
             // SAFETY: so many vectors of maxima have been written.
             let maxima = unsafe { self.simd.load(self.scratch.maxima.as_ptr().add(block * S::LANES)) };
             let hit = self.simd.gt_mask(maxima, threshold) != 0;
-            for group in 0..BLOCK / GROUP {
+            for group in 0..BLOCK / S::GROUP {
                 let i = block * Self::BLOCK_LEN + group * Self::GROUP_LEN;
                 self.scratch.hits[self.hits] = i as u32;
                 self.hits += usize::from(hit && i < self.logits.len());
@@ -414,7 +441,7 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
                 self.make_room();
             }
             let threshold = simd.splat(self.scratch.candidates.threshold());
-            for u in 0..GROUP {
+            for u in 0..S::GROUP {
                 let i = self.scratch.hits[hit] as usize + u * S::LANES;
                 let v = self.load_upto(i);
                 let above = simd.gt_mask(v, threshold);
@@ -438,15 +465,16 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
     /// Which logits of the group at `i` are above `threshold`.
     #[inline(always)]
     fn above(&self, i: usize, threshold: S::V) -> u64 {
-        let mut above = 0;
         let whole = i + Self::GROUP_LEN <= self.logits.len();
-        for u in 0..GROUP {
-            let at = i + u * S::LANES;
-            // SAFETY: a whole group is in the row.
-            let v = if whole { unsafe { self.load(at) } } else { self.load_upto(at) };
-            above |= self.simd.gt_mask(v, threshold) << (u * S::LANES);
-        }
-        above
+        self.simd.gt_mask_group(
+            #[inline(always)]
+            |u| {
+                let at = i + u * S::LANES;
+                // SAFETY: a whole group is in the row.
+                if whole { unsafe { self.load(at) } } else { self.load_upto(at) }
+            },
+            threshold,
+        )
     }
 
     /// Prefetches `lines` more than the loads up to `i` have asked for.
