@@ -193,13 +193,16 @@ fn boards_and_stored_verdicts_come_in_every_format() {
 fn contestants_are_compared_from_folders_names_and_ids() {
     let tribunal = Tribunal::new();
     let output = judge(&tribunal, &["--json", &specimen("two-pass-c"), &specimen("dgamma-last-row-only-c")]);
-    let id = verdicts(&output.stdout)[1]["id"].as_str().expect("an id").to_owned();
+    let wrong = "dgamma-last-row-only-c";
+    let judged = verdicts(&output.stdout);
+    let verdict = judged.iter().find(|verdict| verdict["submission"]["name"] == wrong).expect("a verdict");
+    let id = verdict["id"].as_str().expect("an id").to_owned();
     // A name, and the id of what another name stands for.
     let compared = tribunal.run(["compare", "two-pass-c", &id, "--format", "json"]);
     assert_eq!(compared.code, 0, "{}", compared.stderr);
     let comparison: Value = serde_json::from_str(&compared.stdout).expect("a comparison");
     assert_eq!(comparison["schema"], "tribunal.comparison/1");
-    assert_eq!(comparison["contestants"][1], "dgamma-last-row-only-c");
+    assert_eq!(comparison["contestants"][1], wrong);
     assert_eq!(comparison["challenges"][0]["overall"]["winner"], 0);
     // A folder that was not judged yet is judged, and kept.
     let third = specimen("eps-outside-root");
