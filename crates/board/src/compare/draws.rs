@@ -55,14 +55,12 @@ impl Draws {
         middle(self.drawn[who].scores.clone())
     }
 
-    /// 95 % of the lead of `a` over `b`. A lead made of dimensions in which neither is ahead may as well be none.
+    /// 95 % of the lead of `a` over `b`. Without a workload on which one is faster, it must be a lead without speed too.
     pub(super) fn score_differs(&self, a: usize, b: usize) -> Option<[f64; 2]> {
         let (of_a, of_b) = (&self.drawn[a].scores, &self.drawn[b].scores);
         let [low, high] = middle(of_a.iter().zip(of_b).map(|(a, b)| a - b).collect())?;
-        Some([
-            if self.ahead(a, b) { low } else { low.min(0.0) },
-            if self.ahead(b, a) { high } else { high.max(0.0) },
-        ])
+        let stands = |a: usize, b: usize| self.faster[a][b] || self.leads_without_speed(a, b);
+        Some([if stands(a, b) { low } else { low.min(0.0) }, if stands(b, a) { high } else { high.max(0.0) }])
     }
 
     /// 95 % of the lead of `a` over `b` in a dimension. Scores of speed differ with the machine's mood: without a workload on which
@@ -81,15 +79,17 @@ impl Draws {
         ])
     }
 
-    /// Whether `a` is ahead of `b` in some dimension.
-    fn ahead(&self, a: usize, b: usize) -> bool {
-        let part = |who: usize, dimension: &Dimension| self.drawn[who].parts.get(dimension)?.score;
-        let leads = |dimension: &Dimension| {
-            let lead = part(a, dimension).zip(part(b, dimension)).map_or(0.0, |(a, b)| a - b);
-            let low = self.dimension_differs(*dimension, a, b).map(|[low, _]| low);
-            lead > 0.0 && !is_tie(lead) && low.is_none_or(|low| low > 0.0)
+    fn leads_without_speed(&self, a: usize, b: usize) -> bool {
+        let mean = |parts: &BTreeMap<Dimension, DimensionScore>| {
+            let mut parts = parts.clone();
+            parts.remove(&Dimension::Performance);
+            summary::weighted_mean(&parts)
         };
-        Dimension::ALL.iter().any(leads)
+        let lead = |a, b| Some(mean(a)? - mean(b)?);
+        let (of_a, of_b) = (&self.drawn[a], &self.drawn[b]);
+        let draws = of_a.dimensions.iter().zip(&of_b.dimensions).filter_map(|(a, b)| lead(a, b)).collect();
+        lead(&of_a.parts, &of_b.parts).is_some_and(|lead| lead > 0.0 && !is_tie(lead))
+            && middle(draws).is_some_and(|[low, _]| low > 0.0)
     }
 }
 

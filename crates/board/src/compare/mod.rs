@@ -6,8 +6,8 @@
 //!   ahead by more than [`TIE_POINTS`] and by more than the noise. Otherwise it is a tie.
 //! - The noise of a score is that of the draw of cases and workloads: in 95 of 100 draws of others, made alike for everybody
 //!   ([`tribunal_judge::resample`]), the difference must have the same sign.
-//! - A lead in speed counts only with a workload on which one is faster by more than the noise of its times, and a lead made of
-//!   dimensions in which neither is ahead is none.
+//! - A lead in speed counts only with a workload on which one is faster by more than the noise of its times; without one, a lead
+//!   in score must be one without speed too.
 //! - Two times are compared where both were taken in turns with the same reference, or with each other; the interval of their ratio
 //!   comes from both. One that holds 1 is a tie.
 //! - Contestants who met on every challenge are ranked by their mean score. Where some did not, by strength: Bradley and Terry's

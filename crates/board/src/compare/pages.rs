@@ -48,7 +48,8 @@ fn overview(page: &mut Document, comparison: &Comparison) {
     let mut head = vec![Text::from("challenge")];
     head.extend(comparison.contestants.iter().map(Text::name));
     head.extend(["winner".into(), "margin".into()]);
-    let mut table = Table { head, words: 1, closing: false, rows: Vec::new() };
+    let mut table =
+        Table { head, columns: format!("w{}wn", "n".repeat(comparison.contestants.len())), rows: Vec::new() };
     for on in &comparison.challenges {
         let mut row = vec![Text::from(on.challenge.as_str())];
         row.extend(on.entries.iter().map(|entry| {
@@ -87,7 +88,8 @@ fn overview(page: &mut Document, comparison: &Comparison) {
 fn ranking(page: &mut Document, comparison: &Comparison) {
     page.heading(2, format!("Ranking by {}", comparison.ranked_by));
     let head = ["#", "range", "tier", "contestant", "mean", "challenges", "strength", "best", "worst"];
-    let mut table = Table { head: head.map(Text::from).to_vec(), words: 0, closing: false, rows: Vec::new() };
+    let mut table =
+        Table { head: head.map(Text::from).to_vec(), columns: "nnnwnnnww".to_owned(), rows: Vec::new() };
     let shared = |rank: usize| comparison.ranking.iter().filter(|standing| standing.rank == rank).count() > 1;
     for standing in &comparison.ranking {
         let place = |place: &Option<(String, f64)>| {
@@ -114,7 +116,8 @@ fn ranking(page: &mut Document, comparison: &Comparison) {
 fn records(page: &mut Document, comparison: &Comparison) {
     page.heading(2, "Head to head");
     let head = ["pair", "won", "lost", "tied", "challenge by challenge"];
-    let mut table = Table { head: head.map(Text::from).to_vec(), words: 1, closing: true, rows: Vec::new() };
+    let mut table =
+        Table { head: head.map(Text::from).to_vec(), columns: "wnnnw".to_owned(), rows: Vec::new() };
     for record in &comparison.records {
         let (first, second) = (&comparison.contestants[record.first], &comparison.contestants[record.second]);
         let mut met = Text::default();
@@ -139,7 +142,8 @@ fn records(page: &mut Document, comparison: &Comparison) {
 fn hybrids(page: &mut Document, comparison: &Comparison) {
     page.heading(2, "The ideal hybrid");
     let head = ["challenge", "the best of each dimension", "together"];
-    let mut table = Table { head: head.map(Text::from).to_vec(), words: 2, closing: false, rows: Vec::new() };
+    let mut table =
+        Table { head: head.map(Text::from).to_vec(), columns: "wwn".to_owned(), rows: Vec::new() };
     for on in &comparison.challenges {
         table.rows.push(vec![
             on.challenge.as_str().into(),
@@ -246,7 +250,11 @@ fn scores(page: &mut Document, comparison: &Comparison, on: &OnChallenge) {
     let mut head = vec![Text::from("dimension"), "weight".into()];
     head.extend(comparison.contestants.iter().map(Text::name));
     head.extend(["winner".into(), "margin".into()]);
-    let mut table = Table { head, words: 1, closing: false, rows: Vec::new() };
+    let mut table = Table {
+        head,
+        columns: format!("wn{}wn", "n".repeat(comparison.contestants.len())),
+        rows: Vec::new(),
+    };
     for row in &on.dimensions {
         let mut cells = vec![Text::from(row.name), format!("×{}", row.weight.unwrap_or(0.0)).into()];
         cells.extend(row.values.iter().map(|&value| Text::from(words::score(value))));
@@ -296,7 +304,8 @@ fn criteria(page: &mut Document, comparison: &Comparison, on: &OnChallenge) {
     let mut head = vec![Text::from("criterion")];
     head.extend(comparison.contestants.iter().map(Text::name));
     head.push("edge".into());
-    let mut table = Table { head, words: 1, closing: true, rows: Vec::new() };
+    let mut table =
+        Table { head, columns: format!("w{}w", "n".repeat(comparison.contestants.len())), rows: Vec::new() };
     for requirement in &on.requirements {
         let mut cells = vec![Text::foreign(&requirement.text)];
         cells.extend(requirement.met.iter().map(|met| {
@@ -337,7 +346,11 @@ fn measurements(page: &mut Document, comparison: &Comparison, on: &OnChallenge) 
     let mut head = vec![Text::from("what"), "workload".into()];
     head.extend(comparison.contestants.iter().map(Text::name));
     head.extend(["floor".into(), "edge".into()]);
-    let mut table = Table { head, words: 2, closing: true, rows: Vec::new() };
+    let mut table = Table {
+        head,
+        columns: format!("ww{}nw", "n".repeat(comparison.contestants.len())),
+        rows: Vec::new(),
+    };
     for row in &on.measurements {
         let mut cells = vec![Text::from(words::spoken(&row.name)), Text::foreign(&row.workload)];
         cells.extend(
@@ -414,7 +427,7 @@ fn margin(edge: &Edge) -> Text {
 fn rules() -> Vec<Text> {
     [
         "A score is the mean of the dimensions assessed, each times its weight, over the weights of those assessed; after a critical failure at most 50; disqualified is 0.",
-        "A better outcome wins over any score. Scores within 0.5 points, or whose lead changes its sign in 95 % of draws of other cases and workloads, are a tie; so is a lead made of dimensions in which neither is ahead. In speed, one is ahead only with a workload on which it is faster by more than the noise.",
+        "A better outcome wins over any score. Scores within 0.5 points, or whose lead changes its sign in 95 % of draws of other cases and workloads, are a tie. In speed, one is ahead only with a workload on which it is faster by more than the noise; without one, the lead must be a lead without speed too.",
         "[from, to] holds 95 % of such draws; they are the same for everybody. A range of ranks comes from them too, and a tier ends where nobody above can fall to anybody below.",
         "Times are compared where both were taken in turns with the reference, or with each other; a ratio whose interval holds 1 is a tie, and one that is too wide says nothing. Bytes and counts within 1 % are equal.",
         "Strength is Bradley and Terry's with ties after Davidson, as a logarithm, over the challenges on which each pair met; it ranks those who did not all meet on every challenge.",

@@ -91,6 +91,32 @@ fn a_score_for_speed_without_a_faster_workload_is_a_tie() {
 }
 
 #[test]
+fn leads_too_small_to_count_alone_count_together() {
+    // Four families with one case more that holds: drawn anew, each may vanish, and hardly all at once.
+    let failing = |count: usize| {
+        ruled(LAYER_NORM, move |evidence| {
+            let more: Vec<Finding> = (0..8)
+                .flat_map(|copy| {
+                    samples::accepted().findings.into_iter().map(move |mut finding| {
+                        finding.case = format!("{}/{copy}", finding.case);
+                        finding.id = format!("{}:{}", finding.case, finding.check);
+                        finding
+                    })
+                })
+                .collect();
+            evidence.findings.extend(more);
+            for finding in evidence.findings.iter_mut().rev().take(count) {
+                finding.outcome = Outcome::Fail;
+                finding.severity = tribunal_judge::Severity::Minor;
+            }
+        })
+    };
+    let comparison = compare(&[contestant("a", vec![failing(0)]), contestant("b", vec![failing(25)])], &[]);
+    let on = &comparison.challenges[0];
+    assert!(matches!(on.overall, Edge::Won { winner: 0, .. }), "{:?} {:?}", on.overall, on.leads);
+}
+
+#[test]
 fn times_are_compared_through_the_reference_and_noise_is_a_tie() {
     for (second, spread, expected) in [(2.0, 1.02, "won"), (1.01, 1.02, "tie"), (1.1, 1.4, "undecided")] {
         let contestants = [

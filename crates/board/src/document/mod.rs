@@ -34,10 +34,8 @@ pub enum Block {
 pub struct Table {
     /// The head.
     pub head: Vec<Text>,
-    /// How many columns from the left hold words; the others hold numbers, but for the last if `closing`.
-    pub words: usize,
-    /// Whether the last column holds words.
-    pub closing: bool,
+    /// A letter a column: `w` for words, `n` for numbers.
+    pub columns: String,
     /// Row by row.
     pub rows: Vec<Vec<Text>>,
 }
@@ -125,7 +123,7 @@ impl From<String> for Text {
 impl Table {
     /// Whether a column holds numbers.
     fn is_number(&self, column: usize) -> bool {
-        column >= self.words && !(self.closing && column + 1 == self.head.len())
+        self.columns.as_bytes().get(column) == Some(&b'n')
     }
 }
 

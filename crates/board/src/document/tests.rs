@@ -8,8 +8,7 @@ fn hostile() -> Document {
     page.paragraph(Text::from("says: ").then(Text::foreign(evil)).command(evil));
     page.table(Table {
         head: vec!["name".into(), "score".into()],
-        words: 1,
-        closing: false,
+        columns: "wn".to_owned(),
         rows: vec![vec![Text::name(evil), "1.0".into()]],
     });
     page.list(vec![Text::foreign(evil)]);
