@@ -28,3 +28,41 @@ pub(crate) fn here(applied: Option<&Applied>) -> Machine {
         }),
     }
 }
+
+/// Whether anybody but this thread runs or waits for a processor of this machine, as the kernel sees it at this moment. Where it does not
+/// tell, nobody does.
+pub(crate) fn others_run() -> bool {
+    std::fs::read_to_string("/proc/loadavg")
+        .is_ok_and(|text| runnable(&text).is_some_and(|running| running > 1))
+}
+
+/// The fourth word is `running/all`; who reads it is among the running.
+fn runnable(loadavg: &str) -> Option<usize> {
+    loadavg.split_whitespace().nth(3)?.split('/').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_running_are_counted() {
+        assert_eq!(runnable("15.35 8.58 4.86 3/82 15462\n"), Some(3));
+        assert_eq!(runnable("nonsense"), None);
+    }
+
+    #[test]
+    fn who_computes_beside_is_seen() {
+        let done = std::sync::atomic::AtomicBool::new(false);
+        let seen = std::thread::scope(|scope| {
+            scope.spawn(|| while !done.load(std::sync::atomic::Ordering::Relaxed) {});
+            let seen = (0..1000).any(|_| {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+                others_run()
+            });
+            done.store(true, std::sync::atomic::Ordering::Relaxed);
+            seen
+        });
+        assert!(seen || !std::path::Path::new("/proc/loadavg").exists());
+    }
+}

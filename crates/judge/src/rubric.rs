@@ -84,6 +84,11 @@ pub enum RubricError {
     /// Not the TOML it should be.
     #[error("challenge.toml: {0}")]
     Syntax(String),
+    /// A number with which nothing can be computed.
+    #[error(
+        "challenge.toml: {0} must be a number from 0 on, and a scale's `full` above 0 and below its `zero`"
+    )]
+    Number(String),
     /// The weights are not shares of a whole.
     #[error("challenge.toml: weights add up to {0}, not to 1")]
     Weights(f64),
@@ -95,6 +100,17 @@ impl Rubric {
         let mut rubric: Self =
             toml::from_str(text).map_err(|error| RubricError::Syntax(error.to_string()))?;
         rubric.digest = Sha256::digest(text).iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+        let share = |share: f64| share.is_finite() && share >= 0.0;
+        let end = |end: f64| end.is_finite() && end > 0.0;
+        if let Some((dimension, _)) = rubric.weights.iter().find(|(_, weight)| !share(**weight)) {
+            return Err(RubricError::Number(format!("the weight of {dimension}")));
+        }
+        let sound = |scale: &Scale| {
+            share(scale.weight) && end(scale.full) && end(scale.zero) && scale.full < scale.zero
+        };
+        if let Some((name, _)) = rubric.scales.iter().find(|(_, scale)| !sound(scale)) {
+            return Err(RubricError::Number(format!("the scale of {name}")));
+        }
         let sum: f64 = rubric.weights.values().sum();
         if (sum - 1.0).abs() > 1e-9 { Err(RubricError::Weights(sum)) } else { Ok(rubric) }
     }
@@ -103,6 +119,23 @@ impl Rubric {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_that_nothing_can_be_computed_with_are_refused() {
+        let ours = include_str!("../../../challenges/kv_cache/challenge.toml");
+        assert!(Rubric::parse(ours).is_ok());
+        for (good, bad) in [
+            ("code = 0.05", "code = nan"),
+            ("code = 0.05", "code = -0.05"),
+            ("weight = 3", "weight = -3"),
+            ("full = 1.1", "full = inf"),
+            ("full = 1.1", "full = 20"),
+        ] {
+            assert!(ours.contains(good));
+            let parsed = Rubric::parse(&ours.replacen(good, bad, 1));
+            assert!(matches!(parsed, Err(RubricError::Number(_))), "{bad}: {parsed:?}");
+        }
+    }
 
     #[test]
     fn a_scale_is_linear_in_the_logarithm() {

@@ -12,6 +12,7 @@
 //!   comes from both. One that holds 1 is a tie.
 //! - Contestants who met on every challenge are ranked by their mean score. Where some did not, by strength: Bradley and Terry's
 //!   model with ties after Davidson, over the challenges on which each pair met. The range of ranks comes from the same draws.
+//! - Scores by different rubrics are not compared, and neither are powers of growth, of which nobody knows the noise.
 //! - The ideal hybrid of a challenge takes each dimension from whoever is best in it; its score is their weighted mean.
 
 mod draws;
@@ -128,6 +129,8 @@ impl OnChallenge {
 pub struct Entry {
     /// The verdict's id.
     pub verdict: String,
+    /// Which rubric ruled.
+    pub rubric: String,
     /// How it ended.
     pub outcome: Ruling,
     /// 0 to 100.
@@ -195,15 +198,15 @@ pub struct Ratio {
 pub struct Deciding {
     /// Who has it.
     pub who: Vec<usize>,
-    /// `critical`, `major`, `minor`, or `cheat`.
+    /// Where each of them has it, and how grave it is there.
+    pub extents: Vec<String>,
+    /// `critical`, `major`, `minor`, or `cheat`: the gravest.
     pub gravity: &'static str,
     /// The suspect in words, or what was checked.
     pub title: String,
-    /// What was seen in the first of them. Not yet cleaned.
+    /// What was seen where it is gravest. Not yet cleaned.
     pub message: String,
-    /// Where it was seen.
-    pub extent: String,
-    /// The command that shows it again.
+    /// The command that shows that again.
     pub replay: Option<String>,
 }
 
@@ -287,6 +290,7 @@ fn on_challenge(
 fn entry(verdict: &Verdict, draws: &Draws, who: usize) -> Entry {
     Entry {
         verdict: verdict.id.clone(),
+        rubric: verdict.judge.rubric.clone(),
         outcome: verdict.outcome,
         score: verdict.score,
         capped_from: summary::capped_from(verdict),
@@ -305,6 +309,16 @@ fn overall(verdicts: &[Option<&Verdict>], draws: &Draws) -> Edge {
         .map(|verdict| verdict.filter(|verdict| Some(verdict.outcome) == best && judged(verdict))?.score)
         .collect();
     let contested = verdicts.iter().flatten().filter(|verdict| judged(verdict)).count() > 1;
+    let mut rubrics = verdicts
+        .iter()
+        .flatten()
+        .filter(|verdict| Some(verdict.outcome) == best)
+        .map(|verdict| &verdict.judge.rubric);
+    let first = rubrics.next();
+    if rubrics.any(|rubric| Some(rubric) != first) {
+        // Scores by different rubrics are no scores of one thing.
+        return Edge::Undecided;
+    }
     let edge = Edge::of_scores(&scores, |a, b| draws.score_differs(a, b));
     match edge {
         // Alone in the best outcome, ahead of others who were judged.
@@ -403,7 +417,8 @@ fn measured(
     };
     let found: Vec<_> = verdicts.iter().map(of).collect();
     let values: Vec<Option<f64>> = found.iter().map(|one| one.as_ref().map(|one| one.value)).collect();
-    let timed = unit == "s";
+    // Powers of growth come from times too.
+    let timed = unit == "s" || (unit == "1" && !name.starts_with("code"));
     let over = |a: usize, b: usize| -> Option<Ratio> {
         let direct = paired.iter().find(|pair| {
             (pair.name.as_str(), pair.workload.as_str()) == (name, workload)
@@ -452,34 +467,38 @@ fn measured(
 
 fn deciding(verdicts: &[Option<&Verdict>]) -> Vec<Deciding> {
     let judged = verdicts.iter().flatten().count();
-    let mut deciding: Vec<(bool, tribunal_judge::Severity, Deciding)> = Vec::new();
+    let mut deciding: Vec<((bool, tribunal_judge::Severity), Deciding)> = Vec::new();
     for (who, verdict) in verdicts.iter().enumerate() {
         for kind in verdict.map_or_else(Vec::new, failures::kinds) {
-            match deciding.iter_mut().find(|(.., known)| known.title == kind.title) {
-                Some((cheat, severity, known)) => {
-                    known.who.push(who);
-                    known.who.dedup();
-                    *cheat |= kind.outcome == Outcome::Integrity;
-                    *severity = (*severity).max(kind.severity);
-                }
-                None => deciding.push((
-                    kind.outcome == Outcome::Integrity,
-                    kind.severity,
-                    Deciding {
-                        who: vec![who],
-                        gravity: kind.gravity(),
-                        title: kind.title.clone(),
-                        message: kind.message.to_owned(),
-                        extent: kind.extent(),
-                        replay: kind.finding.replay.clone(),
-                    },
-                )),
+            let grave = (kind.outcome == Outcome::Integrity, kind.severity);
+            let extent = format!("{}, {}", kind.gravity(), kind.extent());
+            let new = Deciding {
+                who: vec![who],
+                extents: vec![extent.clone()],
+                gravity: kind.gravity(),
+                title: kind.title.clone(),
+                message: kind.message.to_owned(),
+                replay: kind.finding.replay.clone(),
+            };
+            let Some((known_grave, known)) = deciding.iter_mut().find(|(_, known)| known.title == kind.title)
+            else {
+                deciding.push((grave, new));
+                continue;
+            };
+            // Of several of one title that somebody has, the gravest came first.
+            if known.who.last() != Some(&who) {
+                known.who.push(who);
+                known.extents.push(extent);
+            }
+            if grave > *known_grave {
+                *known_grave = grave;
+                *known = Deciding { who: known.who.clone(), extents: known.extents.clone(), ..new };
             }
         }
     }
-    deciding.retain(|(.., one)| one.who.len() < judged);
-    deciding.sort_by_key(|(cheat, severity, _)| std::cmp::Reverse((*cheat, *severity)));
-    deciding.into_iter().map(|(.., one)| one).collect()
+    deciding.retain(|(_, one)| one.who.len() < judged);
+    deciding.sort_by_key(|(grave, _)| std::cmp::Reverse(*grave));
+    deciding.into_iter().map(|(_, one)| one).collect()
 }
 
 /// What each has ahead of all others, and what each fails in or falls behind with.

@@ -164,7 +164,10 @@ fn hybrid(comparison: &Comparison, on: &OnChallenge) -> Text {
         } else {
             text.then(names(comparison, who))
         };
-        text = text.then(format!(" {score:.1}"));
+        let row = on.dimensions.iter().find(|row| row.name == dimension.name());
+        let least = row.and_then(|row| who.iter().filter_map(|&who| row.values[who]).min_by(f64::total_cmp));
+        let within = if least.is_some_and(|least| least < score - 0.05) { " up to" } else { "" };
+        text = text.then(format!("{within} {score:.1}"));
     }
     text
 }
@@ -226,7 +229,9 @@ fn result(comparison: &Comparison, on: &OnChallenge) -> Text {
         Edge::Tie { among } => {
             Text::from("A tie within the noise: ").then(names(comparison, among)).then(".")
         }
-        Edge::Undecided => "Undecided.".into(),
+        Edge::Undecided => {
+            "Undecided: their scores are by different rubrics; `tribunal rescore` rules by one.".into()
+        }
         Edge::Uncontested => "Nobody to compare with: fewer than two were judged.".into(),
     }
 }
@@ -278,12 +283,13 @@ fn deciding(page: &mut Document, comparison: &Comparison, on: &OnChallenge) {
     }
     page.heading(3, "What decides");
     let item = |one: &Deciding| {
-        let mut item = Text::strong(one.gravity)
-            .then(" ")
-            .then(Text::foreign(&one.title))
-            .then(" – ")
-            .then(names(comparison, &one.who))
-            .then(format!(" ({})", one.extent));
+        let mut item = Text::strong(one.gravity).then(" ").then(Text::foreign(&one.title)).then(" – ");
+        for (index, (&who, extent)) in one.who.iter().zip(&one.extents).enumerate() {
+            item = item
+                .then(if index > 0 { "; " } else { "" })
+                .then(Text::name(&comparison.contestants[who]))
+                .then(format!(" ({extent})"));
+        }
         if !one.message.is_empty() {
             item = item.then(": ").then(Text::foreign(&one.message));
         }
@@ -320,7 +326,13 @@ fn criteria(page: &mut Document, comparison: &Comparison, on: &OnChallenge) {
         let missed = does(false).count();
         cells.push(match does(true).collect::<Vec<_>>().as_slice() {
             [] => Text::default(),
-            _ if missed == 0 => "even".into(),
+            who if missed == 0 => {
+                if who.len() > 1 {
+                    "tie".into()
+                } else {
+                    Text::default()
+                }
+            }
             who => names(comparison, who),
         });
         table.rows.push(cells);
@@ -427,7 +439,7 @@ fn margin(edge: &Edge) -> Text {
 fn rules() -> Vec<Text> {
     [
         "A score is the mean of the dimensions assessed, each times its weight, over the weights of those assessed; after a critical failure at most 50; disqualified is 0.",
-        "A better outcome wins over any score. Scores within 0.5 points, or whose lead changes its sign in 95 % of draws of other cases and workloads, are a tie. In speed, one is ahead only with a workload on which it is faster by more than the noise; without one, the lead must be a lead without speed too.",
+        "A better outcome wins over any score. Scores within 0.5 points, or where the interval of the lead holds 0, are a tie. In speed, one is ahead only with a workload on which it is faster by more than the noise; without one, the lead must be a lead without speed too.",
         "[from, to] holds 95 % of such draws; they are the same for everybody. A range of ranks comes from them too, and a tier ends where nobody above can fall to anybody below.",
         "Times are compared where both were taken in turns with the reference, or with each other; a ratio whose interval holds 1 is a tie, and one that is too wide says nothing. Bytes and counts within 1 % are equal.",
         "Strength is Bradley and Terry's with ties after Davidson, as a logarithm, over the challenges on which each pair met; it ranks those who did not all meet on every challenge.",

@@ -90,6 +90,10 @@ fn meet(on: &OnChallenge, first: usize, second: usize) -> Option<Option<usize>> 
     if a.0 != b.0 {
         return Some(Some(if a.0 < b.0 { first } else { second }));
     }
+    let rubric = |who: usize| on.entries[who].as_ref().map(|entry| &entry.rubric);
+    if rubric(first) != rubric(second) {
+        return None;
+    }
     let pair = [Some(a.1), Some(b.1)];
     let differs = |one: usize, other: usize| on.lead([first, second][one], [first, second][other]);
     Some(match Edge::of_scores(&pair, differs) {

@@ -117,6 +117,15 @@ fn leads_too_small_to_count_alone_count_together() {
 }
 
 #[test]
+fn scores_by_different_rubrics_are_not_compared() {
+    let ours = ruled(LAYER_NORM, |_| ());
+    let theirs = samples::accepted();
+    let comparison = compare(&[contestant("a", vec![ours]), contestant("b", vec![theirs])], &[]);
+    assert_eq!(comparison.challenges[0].overall, Edge::Undecided);
+    assert!(comparison.records[0].met.is_empty());
+}
+
+#[test]
 fn times_are_compared_through_the_reference_and_noise_is_a_tie() {
     for (second, spread, expected) in [(2.0, 1.02, "won"), (1.01, 1.02, "tie"), (1.1, 1.4, "undecided")] {
         let contestants = [
@@ -193,6 +202,7 @@ fn what_only_some_fail_in_decides() {
     let on = &comparison.challenges[0];
     assert_eq!(on.deciding[0].title, "rows mixed");
     assert_eq!(on.deciding[0].who, [1, 2]);
+    assert_eq!(on.deciding[0].extents, ["critical, 5 cases: shapes 1, batch 4"; 2]);
     assert!(on.weaknesses[0].is_empty() && !on.weaknesses[1].is_empty());
     let all_fail = compare(&contestants[1..], &[]);
     assert!(all_fail.challenges[0].deciding.is_empty(), "what both fail in decides nothing");
