@@ -55,7 +55,11 @@ mod tests {
     fn who_computes_beside_is_seen() {
         let done = std::sync::atomic::AtomicBool::new(false);
         let seen = std::thread::scope(|scope| {
-            scope.spawn(|| while !done.load(std::sync::atomic::Ordering::Relaxed) {});
+            scope.spawn(|| {
+                while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
             let seen = (0..1000).any(|_| {
                 std::thread::sleep(std::time::Duration::from_millis(1));
                 others_run()
