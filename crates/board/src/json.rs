@@ -70,21 +70,10 @@ mod tests {
     use crate::samples;
     use serde_json::{Value, json};
 
-    fn all() -> [Verdict; 6] {
-        [
-            samples::accepted(),
-            samples::rejected(),
-            samples::hopeless(),
-            samples::disqualified(),
-            samples::infrastructure(),
-            samples::hostile(),
-        ]
-    }
-
     #[test]
     fn verdicts_are_what_their_schema_says() {
         let validator = jsonschema::validator_for(&schema()).expect("a schema");
-        for verdict in all() {
+        for verdict in samples::all() {
             let value: Value = serde_json::from_str(&line(&verdict)).unwrap();
             let faults: Vec<_> = validator.iter_errors(&value).map(|error| error.to_string()).collect();
             assert!(faults.is_empty(), "{}: {faults:?}", verdict.submission.name);
@@ -170,7 +159,7 @@ mod tests {
             let value = verdict.pointer(&path).unwrap_or_else(|| panic!("no {path}"));
             assert_eq!(kind(value), expected, "{path}");
         }
-        let outcomes = all().map(|verdict| verdict.outcome.name());
+        let outcomes = samples::all().map(|verdict| verdict.outcome.name());
         for outcome in ["accepted", "rejected", "disqualified", "infrastructure"] {
             assert!(outcomes.contains(&outcome));
         }
@@ -178,7 +167,7 @@ mod tests {
 
     #[test]
     fn a_verdict_survives_its_line() {
-        for verdict in all() {
+        for verdict in samples::all() {
             let line = line(&verdict);
             assert!(!line.contains('\n'));
             assert_eq!(read(&line), Ok(verdict));

@@ -148,6 +148,11 @@ fn evidence(name: &str, findings: Vec<Finding>) -> Evidence {
     }
 }
 
+/// One of each kind.
+pub(crate) fn all() -> [Verdict; 6] {
+    [accepted(), rejected(), hopeless(), disqualified(), infrastructure(), hostile()]
+}
+
 /// The summaries of verdicts.
 pub(crate) fn summaries(verdicts: &[Verdict]) -> Vec<crate::Summary> {
     verdicts.iter().map(crate::Summary::of).collect()

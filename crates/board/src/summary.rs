@@ -61,12 +61,15 @@ impl Summary {
 
     /// The interval that holds the score with 95 % confidence, had other cases and workloads been drawn.
     pub fn interval(&self) -> Option<[f64; 2]> {
-        let mut draws = self.resampled.clone();
-        draws.sort_by(f32::total_cmp);
-        let at =
-            |share: f64| Some(f64::from(*draws.get(((draws.len() as f64 - 1.0) * share).round() as usize)?));
-        Some([at(0.025)?, at(0.975)?])
+        middle(self.resampled.iter().map(|&score| f64::from(score)).collect())
     }
+}
+
+/// The interval that holds 95 % of the values.
+pub(crate) fn middle(mut values: Vec<f64>) -> Option<[f64; 2]> {
+    values.sort_by(f64::total_cmp);
+    let at = |share: f64| values.get(((values.len() as f64 - 1.0) * share).round() as usize).copied();
+    Some([at(0.025)?, at(0.975)?])
 }
 
 /// The rubric by which a verdict was ruled, where this program carries it.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tribunal_judge::{Dimension, DimensionScore, Ruling, Verdict, resample};
 
 use super::is_tie;
-use crate::summary;
+use crate::summary::{self, middle};
 
 /// One contestant's scores in each draw; empty where its rubric is not at hand.
 #[derive(Debug, Clone, Default)]
@@ -91,11 +91,4 @@ impl Draws {
         lead(&of_a.parts, &of_b.parts).is_some_and(|lead| lead > 0.0 && !is_tie(lead))
             && middle(draws).is_some_and(|[low, _]| low > 0.0)
     }
-}
-
-/// The interval that holds 95 % of the values.
-fn middle(mut values: Vec<f64>) -> Option<[f64; 2]> {
-    values.sort_by(f64::total_cmp);
-    let at = |share: f64| values.get(((values.len() as f64 - 1.0) * share).round() as usize).copied();
-    Some([at(0.025)?, at(0.975)?])
 }

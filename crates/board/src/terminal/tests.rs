@@ -1,17 +1,6 @@
 use super::*;
 use crate::samples;
 
-fn all() -> [Verdict; 6] {
-    [
-        samples::accepted(),
-        samples::rejected(),
-        samples::hopeless(),
-        samples::disqualified(),
-        samples::infrastructure(),
-        samples::hostile(),
-    ]
-}
-
 fn plain(width: usize) -> Style {
     Style { color: false, width }
 }
@@ -55,19 +44,19 @@ fn a_hostile_submission() {
 
 #[test]
 fn a_board() {
-    insta::assert_snapshot!(board(&samples::summaries(&all()), &plain(120)));
+    insta::assert_snapshot!(board(&samples::summaries(&samples::all()), &plain(120)));
 }
 
 #[test]
 fn colour_changes_nothing_but_colour() {
-    for shown in all() {
+    for shown in samples::all() {
         let coloured = verdict(&shown, &Style { color: true, width: 80 });
         assert!(coloured.contains('\u{1b}'));
         assert_eq!(bleached(&coloured), verdict(&shown, &plain(80)));
     }
     assert_eq!(
-        bleached(&board(&samples::summaries(&all()), &Style { color: true, width: 120 })),
-        board(&samples::summaries(&all()), &plain(120))
+        bleached(&board(&samples::summaries(&samples::all()), &Style { color: true, width: 120 })),
+        board(&samples::summaries(&samples::all()), &plain(120))
     );
 }
 
@@ -84,7 +73,7 @@ fn nothing_hidden_reaches_the_terminal() {
 
 #[test]
 fn lines_keep_to_the_width_but_for_the_name_and_commands() {
-    for shown in all() {
+    for shown in samples::all() {
         for width in [60, 80, 100, 120] {
             for line in
                 verdict(&shown, &plain(width)).lines().skip(1).filter(|line| !line.contains("tribunal "))
@@ -95,7 +84,9 @@ fn lines_keep_to_the_width_but_for_the_name_and_commands() {
     }
     for width in [100, 120, 160] {
         assert!(
-            board(&samples::summaries(&all()), &plain(width)).lines().all(|line| line.width() <= width),
+            board(&samples::summaries(&samples::all()), &plain(width))
+                .lines()
+                .all(|line| line.width() <= width),
             "{width}"
         );
     }
