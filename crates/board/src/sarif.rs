@@ -228,14 +228,7 @@ mod tests {
     #[test]
     fn logs_are_what_the_standard_says() {
         let validator = jsonschema::validator_for(&schema()).expect("a schema");
-        for verdict in [
-            samples::accepted(),
-            samples::rejected(),
-            samples::hopeless(),
-            samples::disqualified(),
-            samples::infrastructure(),
-            samples::hostile(),
-        ] {
+        for verdict in samples::all() {
             let log = log(&[verdict], "/home");
             let faults: Vec<_> = validator.iter_errors(&log).map(|error| error.to_string()).collect();
             assert!(faults.is_empty(), "{faults:?}");

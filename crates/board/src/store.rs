@@ -91,7 +91,7 @@ pub enum StoreError {
         "{}: {error}{}",
         path.display(),
         if database::is_spoilt(error) {
-            "; `tribunal export --out DIR` saves what can be read, and --store takes DIR as it is"
+            "; `tribunal export --out DIR` saves what can be read, and --store takes DIR as it is; where it cannot be read at all, move it away, and the next judging makes a new one"
         } else {
             ""
         }

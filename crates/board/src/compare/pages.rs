@@ -21,6 +21,9 @@ pub fn document(comparison: &Comparison) -> Document {
         page.paragraph("There is no verdict on any of them.");
         return page;
     }
+    if comparison.records.iter().all(|record| record.met.is_empty()) {
+        page.paragraph("No two of them were judged on the same challenge by the same rubric: nothing here tells who is ahead.");
+    }
     if comparison.challenges.len() > 1 || comparison.contestants.len() > 2 {
         overview(&mut page, comparison);
     }

@@ -123,6 +123,8 @@ fn scores_by_different_rubrics_are_not_compared() {
     let comparison = compare(&[contestant("a", vec![ours]), contestant("b", vec![theirs])], &[]);
     assert_eq!(comparison.challenges[0].overall, Edge::Undecided);
     assert!(comparison.records[0].met.is_empty());
+    let page = crate::document::markdown::show(&document(&comparison));
+    assert!(page.contains("nothing here tells who is ahead"), "{page}");
 }
 
 #[test]

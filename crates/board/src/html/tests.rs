@@ -3,18 +3,7 @@ use quick_xml::events::Event;
 use tribunal_judge::{Family, Outcome, Severity};
 
 use super::*;
-use crate::samples;
-
-fn all() -> Vec<Verdict> {
-    vec![
-        samples::accepted(),
-        samples::rejected(),
-        samples::hopeless(),
-        samples::disqualified(),
-        samples::infrastructure(),
-        samples::hostile(),
-    ]
-}
+use crate::samples::{self, all};
 
 fn pages() -> Vec<String> {
     let mut pages: Vec<String> = all().iter().map(|one| verdict(one, &[])).collect();
