@@ -8,7 +8,7 @@ use tribunal_runner::Trouble;
 use crate::conduct;
 use crate::examine::{Examined, Watch, examine, finding_about};
 use crate::lead::budgets;
-use crate::measure::{self, Extent, Kept, Rate, Weighed, bandwidth};
+use crate::measure::{self, Extent, Kept, Rate, Rough, Weighed, bandwidth};
 use crate::workload::{GROWTH, KeepsState, Scratch, Sweep, Workload, Workloads};
 use crate::{Challenge, Dimension, Finding, Measurement, Outcome, Plan, Severity, Subject};
 
@@ -27,10 +27,6 @@ const BLOATED: f64 = 1.5;
 /// Kept bytes over what a cache says of itself beyond which it says too little, as the contracts say where they ask: an array of
 /// numpy for each token of two heads of 64 takes 1.38 times its numbers.
 const UNDERSTATED: f64 = 1.5;
-
-/// How much more a power of growth may be on a machine that is busy with other programs before it is held against anybody. Small,
-/// since quadratic work hides behind what a call costs anyway: a result that is copied for every row shows as a power of 1.5 at these sizes.
-const BUSY_SLACK: f64 = 0.15;
 
 /// Share of the floor beyond which a time is not believed without a second look.
 const TOO_FAST: f64 = 1.5;
@@ -154,7 +150,7 @@ impl Measured {
     }
 
     /// How time grows along a sweep.
-    fn growth(&mut self, sweep: &Sweep, points: &[(f64, f64)], exponent: f64, busy: bool) {
+    fn growth(&mut self, sweep: &Sweep, points: &[(f64, f64)], exponent: f64) {
         let Sweep { axis, unit, .. } = *sweep;
         let span = format!("{axis}, {:.0} to {:.0} {unit}", points[0].0, points[points.len() - 1].0);
         // Only growth with the data has a floor: reading them all.
@@ -163,20 +159,12 @@ impl Measured {
         } else {
             without_floor(sweep.what, &span, exponent, "1")
         });
+        let failed = (exponent > sweep.most).then(|| {
+            let message =
+                format!("time grows with the number of {unit} to the power {exponent:.2} over {span}");
+            (Severity::Minor, message, Some(sweep.suspect))
+        });
         let about = format!("performance/growth/{axis}");
-        let message = format!("time grows with the number of {unit} to the power {exponent:.2} over {span}");
-        // Who must share a processor is interrupted in long calls and not in short ones.
-        if exponent > sweep.most && exponent <= sweep.most + BUSY_SLACK && busy {
-            let message = format!(
-                "{message}, while other programs kept this machine busy: judge again when it is idle"
-            );
-            let (outcome, severity) = (Outcome::Inconclusive, Severity::Minor);
-            let dimension = Dimension::Performance;
-            let check = "time_grows_as_it_should";
-            self.findings.push(finding_about(&about, check, dimension, outcome, severity, message, None));
-            return;
-        }
-        let failed = (exponent > sweep.most).then_some((Severity::Minor, message, Some(sweep.suspect)));
         self.push_finding(&about, "time_grows_as_it_should", Dimension::Performance, failed);
     }
 
@@ -346,7 +334,7 @@ fn sweeps(
         watch.step(&format!("growth over {axis}"));
         let Some(mut climb) = Climb::along(sweep, subject, rng)? else { continue };
         let Climb { workload, rate, wrong, .. } = &climb;
-        let seconds = climb.points.last().expect("a size was timed").1;
+        let seconds = climb.wall_s;
         seconds_per_element = seconds_per_element.max(seconds / workload.elements() as f64);
         judge_time(*workload, seconds / workload.floor_s(rate), wrong.as_deref(), measured);
         if climb.points.len() < 2 {
@@ -363,7 +351,7 @@ fn sweeps(
         {
             climb = again;
         }
-        measured.growth(sweep, &climb.points, climb.exponent(), climb.busy);
+        measured.growth(sweep, &climb.points, climb.exponent());
         measured.passes(sweep, &climb.points, &climb.rate);
     }
     Ok(seconds_per_element)
@@ -371,17 +359,16 @@ fn sweeps(
 
 /// The sizes of a sweep, timed.
 struct Climb<'w> {
-    /// Sizes and seconds.
+    /// Sizes, and the seconds in which the subject worked.
     points: Vec<(f64, f64)>,
     /// What every size takes longer at the pace of the largest. What leaves a cache slows down, and that is not the submission's:
     /// the bytes of every size are counted at one pace, whatever else the time went into.
     slower: Vec<f64>,
-    /// The last one that was timed, the bandwidth at its size, and what was wrong with its results.
+    /// The last one that was timed, the bandwidth at its size, what it took by the wall's clock, and what was wrong with its results.
     workload: &'w dyn Workload,
     rate: Rate,
+    wall_s: f64,
     wrong: Option<String>,
-    /// Whether other programs wanted a processor before most sizes were timed.
-    busy: bool,
 }
 
 impl<'w> Climb<'w> {
@@ -392,24 +379,24 @@ impl<'w> Climb<'w> {
         rng: &mut ChaCha8Rng,
     ) -> Result<Option<Self>, Trouble> {
         let (mut points, mut rates) = (Vec::new(), Vec::new());
-        let (mut last, mut busy) = (None, 0);
+        let mut last = None;
         for (size, workload) in &sweep.sizes {
-            // The subject is at rest now, so whoever else runs is a stranger.
-            busy += usize::from(crate::machine::others_run());
             let started = Instant::now();
-            let (seconds, wrong) = measure::time_roughly(workload.as_ref(), subject, rng)?;
-            points.push((*size, seconds));
+            let rough = measure::time_roughly(workload.as_ref(), subject, rng)?;
+            points.push((*size, rough.working_s));
             rates.push(bandwidth(workload.working_set_bytes(), 0.02));
-            last = Some((workload.as_ref(), wrong));
+            last = Some((workload.as_ref(), rough));
             if started.elapsed().as_secs_f64() > LONG_PLAY_S {
                 break;
             }
         }
-        let (Some((workload, wrong)), Some(rate)) = (last, rates.last().cloned()) else { return Ok(None) };
+        let (Some((workload, Rough { wall_s, wrong, .. })), Some(rate)) = (last, rates.last().cloned())
+        else {
+            return Ok(None);
+        };
         let slower = sweep.sizes.iter().zip(&rates).map(|((_, w), own)| w.floor_s(&rate) - w.floor_s(own));
         let slower = slower.map(|slower| slower.max(0.0)).collect();
-        let busy = 2 * busy >= points.len();
-        Ok(Some(Self { points, slower, workload, rate, wrong, busy }))
+        Ok(Some(Self { points, slower, workload, rate, wall_s, wrong }))
     }
 
     /// The power of the size with which time grows.

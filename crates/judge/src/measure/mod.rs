@@ -8,4 +8,4 @@ mod time;
 pub use ceilings::{Ceilings, Rate, bandwidth};
 pub use memory::{Kept, Weighed, kept_bytes, peak_bytes, scratch_bytes};
 pub use statistics::{Estimate, growth, median, quantile, ratio_over_restarts};
-pub use time::{Extent, Timed, time, time_roughly};
+pub use time::{Extent, Rough, Timed, time, time_roughly};

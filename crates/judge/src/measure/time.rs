@@ -105,24 +105,37 @@ pub fn time(
     Ok(Timed { time: Estimate::of_median(&samples), of_reference, samples, wrong })
 }
 
-/// The median seconds of a few plays, for a slope. Stops early when one play takes long.
+/// What a few plays took.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rough {
+    /// Median seconds by the wall's clock.
+    pub wall_s: f64,
+    /// Median seconds in which the subject worked: those on the wall, or those of its processors where they are fewer. Who waits for
+    /// a processor that others keep busy does not work, and long plays wait more than short ones.
+    pub working_s: f64,
+    /// What was wrong with the results.
+    pub wrong: Option<String>,
+}
+
+/// Times a few plays, for a slope. Stops early when one takes long.
 pub fn time_roughly(
     workload: &dyn Workload,
     subject: &mut dyn Subject,
     rng: &mut ChaCha8Rng,
-) -> Result<(f64, Option<String>), Trouble> {
-    let mut samples = Vec::new();
+) -> Result<Rough, Trouble> {
+    let (mut walls, mut working) = (Vec::new(), Vec::new());
     let mut wrong = None;
     workload.warm(rng, subject)?;
     for _ in 0..5 {
         let play = workload.play(rng, subject)?;
         wrong = wrong.or(play.wrong);
-        samples.push(play.wall_s);
+        walls.push(play.wall_s);
+        working.push(play.wall_s.min(play.cpu_s));
         if play.wall_s > 0.2 {
             break;
         }
     }
-    Ok((super::median(&samples), wrong))
+    Ok(Rough { wall_s: super::median(&walls), working_s: super::median(&working), wrong })
 }
 
 #[cfg(test)]
@@ -135,13 +148,15 @@ mod tests {
     /// A subject whose every call takes what the script says.
     struct Scripted {
         times: Vec<f64>,
+        /// Seconds of each call in which it waits for a processor.
+        waits: f64,
         calls: usize,
         restarts: usize,
     }
 
     impl Scripted {
         fn new(times: &[f64]) -> Self {
-            Self { times: times.to_vec(), calls: 0, restarts: 0 }
+            Self { times: times.to_vec(), waits: 0.0, calls: 0, restarts: 0 }
         }
     }
 
@@ -152,7 +167,7 @@ mod tests {
             Ok(Answer {
                 outputs: vec![],
                 wall_s,
-                cpu_s: wall_s,
+                cpu_s: wall_s - self.waits,
                 inputs_changed: vec![],
                 wrote_outside: false,
                 changed_late: false,
@@ -234,6 +249,17 @@ mod tests {
         let timed = time(&OneCall, &mut subject, None, EXTENT, &mut rng).unwrap();
         assert_eq!(timed.wrong.as_deref(), Some("late"));
         assert_eq!(timed.of_reference, None);
+    }
+
+    #[test]
+    fn who_waits_for_a_processor_does_not_work() {
+        let mut rng = Seed(1).rng("time");
+        let mut subject = Scripted { waits: 0.05, ..Scripted::new(&[0.15]) };
+        let rough = time_roughly(&OneCall, &mut subject, &mut rng).unwrap();
+        assert_eq!((rough.wall_s, rough.working_s), (0.15, 0.15 - 0.05));
+        // Two processors' seconds in one on the wall are one second of work.
+        let mut parallel = Scripted { waits: -0.15, ..Scripted::new(&[0.15]) };
+        assert_eq!(time_roughly(&OneCall, &mut parallel, &mut rng).unwrap().working_s, 0.15);
     }
 
     #[test]
