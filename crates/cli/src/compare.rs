@@ -1,28 +1,30 @@
 //! `tribunal compare`.
 
+use std::cell::Cell;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use tribunal_board::compare::{Contestant, Paired, compare, document};
-use tribunal_board::{StoreError, Summary, document, ranking};
+use tribunal_board::{Store, StoreError, Summary, document, ranking};
 use tribunal_judge::{Hearing, Order, Reference, Ruling, Seed, Verdict};
 use tribunal_runner::Submission;
 use tribunal_runner::submission::find as find_submissions;
 
 use crate::arguments::{Common, CompareFormat, CompareOptions, JudgeOptions, SeedChoice};
 use crate::exit::{Exit, Failure};
-use crate::judge::{judge_all, keep, order, store, table_style};
+use crate::judge::{judge_all, keep, order, store, table_style, try_controls};
 use crate::progress::Progress;
 
 pub fn run(options: &CompareOptions, common: &Common) -> Result<Exit, Failure> {
     let progress = Progress::new(common.quiet);
     let order = order(Seed::PUBLIC, options.effort, &options.cage, common)?;
-    let (stored, _) = store(common)?.summaries().map_err(machine)?;
-    let stored = ranking::latest(stored);
-    let mut contestants = Vec::new();
-    for name in &options.contestants {
-        contestants.push(find(name, &stored, &order, &progress, options, common)?);
-    }
+    let store = store(common)?;
+    let stored = ranking::latest(store.summaries().map_err(machine)?.0);
+    let tried = Cell::new(false);
+    let search =
+        Search { order: &order, store: &store, stored: &stored, progress: &progress, options, common, tried };
+    let mut contestants: Vec<Contestant> =
+        options.contestants.iter().map(|name| search.find(name)).collect::<Result<_, _>>()?;
     tell_apart(&mut contestants, &options.contestants);
     let paired = if options.interleaved { interleaved(&order, &contestants, &progress)? } else { Vec::new() };
     let comparison = compare(&contestants, &paired);
@@ -45,96 +47,99 @@ fn machine(error: StoreError) -> Failure {
     Failure::Machine(error.to_string())
 }
 
-/// A folder of submissions, a name in the store, or the beginning of a verdict's id.
-fn find(
-    name: &str,
-    stored: &[Summary],
-    order: &Order,
-    progress: &Progress,
-    options: &CompareOptions,
-    common: &Common,
-) -> Result<Contestant, Failure> {
-    let path = Path::new(name);
-    if path.exists() {
-        let folders =
-            find_submissions(&[path.to_owned()]).map_err(|error| Failure::Usage(error.to_string()))?;
-        if folders.is_empty() {
-            return Err(Failure::Usage(format!("no tribunal.toml in or below {name}")));
-        }
-        return from_folders(&folders, stored, order, progress, options, common);
-    }
-    let store = store(common)?;
-    let named: Vec<&Summary> = stored.iter().filter(|summary| summary.submission.name == name).collect();
-    if !named.is_empty() {
-        let verdicts: Result<Vec<Verdict>, StoreError> =
-            named.iter().map(|summary| store.get(&summary.id)).collect();
-        return Ok(Contestant { label: name.to_owned(), verdicts: verdicts.map_err(machine)? });
-    }
-    match store.get(name) {
-        Ok(verdict) => Ok(Contestant { label: verdict.submission.name.clone(), verdicts: vec![verdict] }),
-        Err(StoreError::NotFound { .. }) => Err(Failure::Usage(format!(
-            "`{}` is no folder, no contestant with a verdict, and no verdict's id; `tribunal board` lists contestants",
-            tribunal_board::clean::line(name)
-        ))),
-        Err(error @ StoreError::Ambiguous { .. }) => Err(Failure::Usage(error.to_string())),
-        Err(error) => Err(machine(error)),
-    }
+/// Where contestants are looked for, and what judges those that were not judged yet.
+struct Search<'a> {
+    order: &'a Order,
+    store: &'a Store,
+    /// The last verdict on each contestant and challenge.
+    stored: &'a [Summary],
+    progress: &'a Progress,
+    options: &'a CompareOptions,
+    common: &'a Common,
+    /// Whether the judge itself was tried.
+    tried: Cell<bool>,
 }
 
-/// Verdicts on the submissions of some folders: stored ones where nothing has changed since, fresh ones otherwise.
-fn from_folders(
-    folders: &[PathBuf],
-    stored: &[Summary],
-    order: &Order,
-    progress: &Progress,
-    options: &CompareOptions,
-    common: &Common,
-) -> Result<Contestant, Failure> {
-    let store = store(common)?;
-    let (mut verdicts, mut fresh) = (Vec::new(), Vec::new());
-    for folder in folders {
-        let submission = Submission::open(folder).map_err(|error| Failure::Usage(error.to_string()))?;
-        let as_now = |summary: &&Summary| {
-            let judge = &summary.judge;
-            summary.submission.sha256 == submission.sha256
-                && summary.submission.challenge == submission.challenge.id
-                && judge.version == env!("CARGO_PKG_VERSION")
-                && judge.effort == order.effort
-                && judge.seed == order.seed.to_string()
-                && summary.outcome != Ruling::Infrastructure
-        };
-        match stored.iter().find(as_now) {
-            Some(summary) => verdicts.push(store.get(&summary.id).map_err(machine)?),
-            None => fresh.push(folder.clone()),
+impl Search<'_> {
+    /// A folder of submissions, a name in the store, or the beginning of a verdict's id.
+    fn find(&self, name: &str) -> Result<Contestant, Failure> {
+        let path = Path::new(name);
+        if path.exists() {
+            let folders =
+                find_submissions(&[path.to_owned()]).map_err(|error| Failure::Usage(error.to_string()))?;
+            if folders.is_empty() {
+                return Err(Failure::Usage(format!("no tribunal.toml in or below {name}")));
+            }
+            return self.judged(&folders);
+        }
+        let named = self.stored.iter().filter(|summary| summary.submission.name == name);
+        let verdicts: Vec<Verdict> =
+            named.map(|summary| self.store.get(&summary.id)).collect::<Result<_, _>>().map_err(machine)?;
+        if !verdicts.is_empty() {
+            return Ok(Contestant { label: name.to_owned(), verdicts });
+        }
+        match self.store.get(name) {
+            Ok(verdict) => Ok(Contestant { label: verdict.submission.name.clone(), verdicts: vec![verdict] }),
+            Err(StoreError::NotFound { .. }) => Err(Failure::Usage(format!(
+                "`{}` is no folder, no contestant with a verdict, and no verdict's id; `tribunal board` lists contestants",
+                tribunal_board::clean::line(name)
+            ))),
+            Err(error @ StoreError::Ambiguous { .. }) => Err(Failure::Usage(error.to_string())),
+            Err(error) => Err(machine(error)),
         }
     }
-    if !fresh.is_empty() {
-        let judging = JudgeOptions {
-            paths: Vec::new(),
-            seed: SeedChoice(order.seed),
-            effort: options.effort,
-            jobs: None,
-            json: true,
-            out: None,
-            no_measurements: false,
-            no_controls: true,
-            cage: options.cage.clone(),
-        };
-        let (judged, sources) = judge_all(order, &fresh, &judging, progress)?;
-        keep(&judged, &sources, &judging, common);
-        verdicts.extend(judged);
+
+    /// Verdicts on the submissions of some folders: stored ones where nothing has changed since, fresh ones otherwise.
+    fn judged(&self, folders: &[PathBuf]) -> Result<Contestant, Failure> {
+        let (mut verdicts, mut fresh) = (Vec::new(), Vec::new());
+        for folder in folders {
+            let submission = Submission::open(folder).map_err(|error| Failure::Usage(error.to_string()))?;
+            let as_now = |summary: &&Summary| {
+                let judge = &summary.judge;
+                summary.submission.sha256 == submission.sha256
+                    && summary.submission.challenge == submission.challenge.id
+                    && judge.version == env!("CARGO_PKG_VERSION")
+                    && judge.effort == self.order.effort
+                    && judge.seed == self.order.seed.to_string()
+                    && summary.outcome != Ruling::Infrastructure
+            };
+            match self.stored.iter().find(as_now) {
+                Some(summary) => verdicts.push(self.store.get(&summary.id).map_err(machine)?),
+                None => fresh.push(folder.clone()),
+            }
+        }
+        if !fresh.is_empty() {
+            let judging = JudgeOptions {
+                paths: Vec::new(),
+                seed: SeedChoice(self.order.seed),
+                effort: self.options.effort,
+                jobs: None,
+                json: true,
+                out: None,
+                no_measurements: false,
+                no_controls: true,
+                cage: self.options.cage.clone(),
+            };
+            if !self.tried.replace(true) {
+                try_controls(self.order, self.progress)?;
+            }
+            let (judged, sources) = judge_all(self.order, &fresh, &judging, self.progress)?;
+            keep(&judged, &sources, &judging, self.common);
+            verdicts.extend(judged);
+        }
+        let mut challenges: Vec<&str> =
+            verdicts.iter().map(|one| one.submission.challenge.as_str()).collect();
+        challenges.sort_unstable();
+        if let Some(twice) = challenges.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(Failure::Usage(format!(
+                "{} holds several submissions to {}: name one folder for each contestant",
+                folders[0].parent().unwrap_or(&folders[0]).display(),
+                twice[0]
+            )));
+        }
+        let label = verdicts.first().map_or_else(String::new, |verdict| verdict.submission.name.clone());
+        Ok(Contestant { label, verdicts })
     }
-    let mut challenges: Vec<&str> = verdicts.iter().map(|one| one.submission.challenge.as_str()).collect();
-    challenges.sort_unstable();
-    if let Some(twice) = challenges.windows(2).find(|pair| pair[0] == pair[1]) {
-        return Err(Failure::Usage(format!(
-            "{} holds several submissions to {}: name one folder for each contestant",
-            folders[0].parent().unwrap_or(&folders[0]).display(),
-            twice[0]
-        )));
-    }
-    let label = verdicts.first().map_or_else(String::new, |verdict| verdict.submission.name.clone());
-    Ok(Contestant { label, verdicts })
 }
 
 /// Two of one name are told apart by what they were asked for.

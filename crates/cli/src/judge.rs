@@ -31,12 +31,7 @@ pub fn run(options: &JudgeOptions, common: &Common) -> Result<Exit, Failure> {
     }
     let progress = Progress::new(common.quiet);
     if !options.no_controls {
-        let line = progress.line("controls");
-        controls::run(&order, &line).map_err(|failure| {
-            Failure::Machine(format!(
-                "no verdicts on this machine: {failure}\n`tribunal doctor` says more; --no-controls judges all the same"
-            ))
-        })?;
+        try_controls(&order, &progress)?;
     }
     let (verdicts, sources) = judge_all(&order, &folders, options, &progress)?;
     keep(&verdicts, &sources, options, common);
@@ -45,6 +40,15 @@ pub fn run(options: &JudgeOptions, common: &Common) -> Result<Exit, Failure> {
     // What could not even be opened counts as rejected.
     let unopened = (verdicts.len() < folders.len()).then_some(Exit::Rejected);
     Ok(verdicts.iter().map(|verdict| verdict.outcome.into()).chain(unopened).max().unwrap_or(Exit::Rejected))
+}
+
+/// Tries the judge itself: who gets a control wrong here judges nobody.
+pub fn try_controls(order: &Order, progress: &Progress) -> Result<(), Failure> {
+    controls::run(order, &progress.line("controls")).map_err(|failure| {
+        Failure::Machine(format!(
+            "no verdicts on this machine: {failure}\n`tribunal doctor` says more; `tribunal judge --no-controls` judges all the same"
+        ))
+    })
 }
 
 /// The standing order of a run.

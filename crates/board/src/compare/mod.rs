@@ -525,7 +525,7 @@ fn merits(
             strengths[winner].push(format!("{}: ahead by {margin:.1} points", row.name));
         }
     }
-    for row in families.iter().filter(|row| matches!(row.edge, Edge::Won { .. })) {
+    for row in families {
         if let Edge::Won { winner, .. } = row.edge
             && row.values[winner] == Some(100.0)
         {
