@@ -4,14 +4,25 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use tribunal_judge::{
-    Dimension, DimensionScore, JudgeInfo, Machine, Outcome, Rubric, Ruling, SubmissionInfo, Verdict,
-    challenges,
+    Dimension, DimensionScore, Family, Finding, JudgeInfo, Machine, Outcome, Rubric, Ruling, Severity,
+    SubmissionInfo, Verdict, challenges,
 };
 
 use crate::failures;
 
 /// The form of [`Summary`], counted up whenever what is in it changes: stores compute summaries of another form anew.
-pub const FORM: u32 = 1;
+pub const FORM: u32 = 2;
+
+/// The cases of a family.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Held {
+    /// Those of which no check failed, notes apart.
+    pub held: usize,
+    /// Those that were decided.
+    pub cases: usize,
+    /// Those that were not.
+    pub undecided: usize,
+}
 
 /// A verdict without its evidence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -32,6 +43,8 @@ pub struct Summary {
     pub capped_from: Option<f64>,
     /// The parts of the score.
     pub dimensions: BTreeMap<Dimension, DimensionScore>,
+    /// Which cases hold, by family.
+    pub families: BTreeMap<Family, Held>,
     /// The gravest failure in a few words. Not yet cleaned.
     pub suspect: Option<String>,
     /// Why it could not be judged: the first thing the machine was at fault for. Not yet cleaned.
@@ -53,6 +66,7 @@ impl Summary {
             score: verdict.score,
             capped_from: capped_from(verdict),
             dimensions: verdict.dimensions.clone(),
+            families: families(verdict),
             suspect: failures::kinds(verdict).first().map(|kind| kind.title.clone()),
             cause: cause.map(|finding| finding.message.clone()),
             resampled: resampled(verdict),
@@ -63,6 +77,32 @@ impl Summary {
     pub fn interval(&self) -> Option<[f64; 2]> {
         middle(self.resampled.iter().map(|&score| f64::from(score)).collect())
     }
+}
+
+/// Whether a finding is about a case of its family, and not about the source or a measurement.
+pub(crate) fn is_of_a_case(finding: &Finding) -> bool {
+    finding.case.strip_prefix(finding.family.name()).is_some_and(|rest| rest.starts_with('/'))
+}
+
+fn families(verdict: &Verdict) -> BTreeMap<Family, Held> {
+    let mut cases: BTreeMap<(Family, &str), (bool, bool)> = BTreeMap::new();
+    for finding in verdict.findings.iter().filter(|finding| is_of_a_case(finding)) {
+        let (failed, decided) = cases.entry((finding.family, &finding.case)).or_default();
+        match finding.outcome {
+            Outcome::Integrity => (*failed, *decided) = (true, true),
+            Outcome::Fail => (*failed, *decided) = (*failed | (finding.severity > Severity::Note), true),
+            Outcome::Pass => *decided = true,
+            Outcome::Inconclusive | Outcome::Infrastructure => {}
+        }
+    }
+    let mut families: BTreeMap<Family, Held> = BTreeMap::new();
+    for ((family, _), (failed, decided)) in cases {
+        let held = families.entry(family).or_default();
+        held.cases += usize::from(decided);
+        held.held += usize::from(decided && !failed);
+        held.undecided += usize::from(!decided);
+    }
+    families
 }
 
 /// The interval that holds 95 % of the values.
@@ -93,8 +133,7 @@ pub fn weighted_mean(dimensions: &BTreeMap<Dimension, DimensionScore>) -> Option
 
 /// The weighted mean that a gate lowered, where one did: needed to recompute the score that is shown.
 pub fn capped_from(verdict: &Verdict) -> Option<f64> {
-    let critical =
-        verdict.findings.iter().any(|finding| finding.severity == tribunal_judge::Severity::Critical);
+    let critical = verdict.findings.iter().any(|finding| finding.severity == Severity::Critical);
     let mean = weighted_mean(&verdict.dimensions)?;
     (critical && verdict.outcome == Ruling::Rejected && mean > verdict.score? + 0.05).then_some(mean)
 }

@@ -1,12 +1,13 @@
 //! Standings, and which families of cases hold for whom.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use askama::Template;
-use tribunal_judge::{Dimension, Family, Finding, Outcome, Ruling, Severity, Verdict};
+use tribunal_judge::{Dimension, Family, Ruling};
 
 use super::{Links, text, verdict};
 use crate::ranking::{Place, Standings};
+use crate::summary::Held;
 use crate::{Summary, phrases, svg, words};
 
 #[derive(Template)]
@@ -63,8 +64,8 @@ pub(super) fn counts(summaries: &[Summary]) -> Vec<(&'static str, &'static str, 
         .collect()
 }
 
-/// One challenge. With its verdicts at hand, the families of cases too.
-pub(super) fn body(standings: &Standings<'_>, verdicts: &[Verdict], links: Links, level: u8) -> String {
+/// One challenge.
+pub(super) fn body(standings: &Standings<'_>, links: Links, level: u8) -> String {
     let unranked = standings
         .unranked
         .iter()
@@ -72,19 +73,13 @@ pub(super) fn body(standings: &Standings<'_>, verdicts: &[Verdict], links: Links
     let notes =
         unranked.chain(standings.cautions.iter().map(|caution| format!("Note: {caution}."))).collect();
     let places = || standings.places.iter().chain(&standings.unranked);
-    let tried: Vec<(&Place<'_>, BTreeMap<Family, Held>)> = places()
-        .filter_map(|place| {
-            let verdict = verdicts.iter().find(|verdict| verdict.id == place.summary.id)?;
-            Some((place, held(verdict)))
-        })
-        .collect();
-    let families: BTreeSet<Family> = tried.iter().flat_map(|(_, held)| held.keys().copied()).collect();
-    let heat = tried
-        .iter()
-        .map(|(place, held)| HeatRow {
+    let families: BTreeSet<Family> =
+        places().flat_map(|place| place.summary.families.keys().copied()).collect();
+    let heat = places()
+        .map(|place| HeatRow {
             label: text(&place.label),
             link: links.verdict(&place.summary.id),
-            cells: families.iter().map(|family| cell(*family, held.get(family))).collect(),
+            cells: families.iter().map(|family| cell(*family, place.summary.families.get(family))).collect(),
         })
         .collect();
     Body {
@@ -121,41 +116,6 @@ fn row(place: &Place<'_>, standings: &Standings<'_>, links: Links) -> Row {
         dimensions: standings.weights.iter().map(|(dimension, _)| words::score(part(dimension))).collect(),
         suspect: summary.suspect.as_deref().map_or(String::new(), text),
     }
-}
-
-/// Cases of a family that were decided, and those of them that hold.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Held {
-    pub(super) held: usize,
-    pub(super) cases: usize,
-    pub(super) undecided: usize,
-}
-
-/// Whether a finding is about a case of its family, and not about the source or a measurement.
-pub(super) fn is_of_a_case(finding: &Finding) -> bool {
-    finding.case.strip_prefix(finding.family.name()).is_some_and(|rest| rest.starts_with('/'))
-}
-
-/// By family: a case holds where no check of it failed, notes apart.
-pub(super) fn held(verdict: &Verdict) -> BTreeMap<Family, Held> {
-    let mut cases: BTreeMap<(Family, &str), (bool, bool)> = BTreeMap::new();
-    for finding in verdict.findings.iter().filter(|finding| is_of_a_case(finding)) {
-        let (failed, decided) = cases.entry((finding.family, &finding.case)).or_default();
-        match finding.outcome {
-            Outcome::Integrity => (*failed, *decided) = (true, true),
-            Outcome::Fail => (*failed, *decided) = (*failed | (finding.severity > Severity::Note), true),
-            Outcome::Pass => *decided = true,
-            Outcome::Inconclusive | Outcome::Infrastructure => {}
-        }
-    }
-    let mut families: BTreeMap<Family, Held> = BTreeMap::new();
-    for ((family, _), (failed, decided)) in cases {
-        let held = families.entry(family).or_default();
-        held.cases += usize::from(decided);
-        held.held += usize::from(decided && !failed);
-        held.undecided += usize::from(!decided);
-    }
-    families
 }
 
 fn cell(family: Family, held: Option<&Held>) -> Cell {

@@ -81,19 +81,19 @@ pub fn page(title: &str, body: &str) -> String {
 /// One verdict as a file. Of `sources`, which may be empty, the lines that findings name are shown.
 pub fn verdict(verdict: &Verdict, sources: &[SourceFile]) -> String {
     let title = format!("{} · {}", verdict.submission.name, verdict.submission.challenge);
-    let headline = verdict::Headline::of(verdict);
-    let body = verdict::opening(&headline, 1) + &verdict_body(verdict, sources, 2);
+    let summary = Summary::of(verdict);
+    let body = verdict_headline(&summary, 1) + &verdict_body(verdict, &summary, sources, 2);
     page(&title, &format!("<main>{body}</main>"))
 }
 
 /// A verdict without its headline; `level` is that of its sections' headings.
-pub fn verdict_body(verdict: &Verdict, sources: &[SourceFile], level: u8) -> String {
-    verdict::body(verdict, sources, level)
+pub fn verdict_body(verdict: &Verdict, summary: &Summary, sources: &[SourceFile], level: u8) -> String {
+    verdict::body(verdict, summary, sources, level)
 }
 
 /// A verdict's headline: name, outcome, score; `level` is that of the heading.
-pub fn verdict_headline(verdict: &Verdict, level: u8) -> String {
-    verdict::opening(&verdict::Headline::of(verdict), level)
+pub fn verdict_headline(summary: &Summary, level: u8) -> String {
+    verdict::opening(&verdict::Headline::of(summary), level)
 }
 
 /// The standings as a file.
@@ -108,7 +108,7 @@ pub fn board_body(summaries: &[Summary], links: Links, level: u8) -> String {
     if standings.is_empty() {
         return "<p>No verdicts yet.</p>".to_owned();
     }
-    standings.iter().map(|standings| board::body(standings, &[], links, level)).collect()
+    standings.iter().map(|standings| board::body(standings, links, level)).collect()
 }
 
 /// Several verdicts as one file: the standings, which families of cases hold for whom, and every verdict to unfold.
@@ -133,18 +133,15 @@ pub fn report(verdicts: &[Verdict]) -> String {
         if folded.iter().all(|other| other.id != verdict.id) {
             folded.push(Folded {
                 id: verdict.id.clone(),
-                headline: verdict::Headline::of(verdict),
-                body: verdict_body(verdict, &[], 4),
+                headline: verdict::Headline::of(place.summary),
+                body: verdict_body(verdict, place.summary, &[], 4),
             });
         }
     }
     let report = Report {
         title: text(&title),
         counts: board::counts(&summaries),
-        standings: standings
-            .iter()
-            .map(|standings| board::body(standings, verdicts, Links::Anchors, 2))
-            .collect(),
+        standings: standings.iter().map(|standings| board::body(standings, Links::Anchors, 2)).collect(),
         verdicts: folded,
     };
     page(&title, &report.render().expect("a template over strings"))

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use askama::Template;
 use tribunal_judge::{Dimension, Family, Finding, Measurement, Outcome, Ruling, SourceFile, Verdict};
 
-use super::board::{self, Held, is_of_a_case};
 use super::text;
 use crate::failures::{self, Kind};
+use crate::summary::{Held, Summary, is_of_a_case};
 use crate::svg::{self, Bar, Level};
-use crate::{Summary, phrases, summary, words};
+use crate::{phrases, words};
 
 /// Kinds of failure that are shown, and findings that decide nothing.
 const KINDS_MAX: usize = 30;
@@ -40,18 +40,18 @@ pub(super) struct Headline {
 }
 
 impl Headline {
-    pub(super) fn of(verdict: &Verdict) -> Self {
-        let submission = &verdict.submission;
-        let interval = Summary::of(verdict).interval().filter(|_| verdict.score.is_some());
+    pub(super) fn of(summary: &Summary) -> Self {
+        let submission = &summary.submission;
+        let interval = summary.interval().filter(|_| summary.score.is_some());
         Self {
             name: text(&submission.name),
             challenge: text(&submission.challenge),
             language: text(&submission.language),
-            sign: sign(verdict.outcome),
-            outcome: verdict.outcome.name(),
-            score: words::score(verdict.score),
+            sign: sign(summary.outcome),
+            outcome: summary.outcome.name(),
+            score: words::score(summary.score),
             interval: interval.map_or(String::new(), |[low, high]| format!("{low:.1}–{high:.1}")),
-            capped: summary::capped_from(verdict).map_or(String::new(), |mean| format!("{mean:.1}")),
+            capped: summary.capped_from.map_or(String::new(), |mean| format!("{mean:.1}")),
         }
     }
 }
@@ -119,7 +119,7 @@ pub(super) fn opening(headline: &Headline, level: u8) -> String {
 }
 
 /// Everything below the headline.
-pub(super) fn body(verdict: &Verdict, sources: &[SourceFile], level: u8) -> String {
+pub(super) fn body(verdict: &Verdict, summary: &Summary, sources: &[SourceFile], level: u8) -> String {
     let kinds = failures::kinds(verdict);
     let checks = verdict.failures().len();
     let used = used(verdict);
@@ -136,7 +136,7 @@ pub(super) fn body(verdict: &Verdict, sources: &[SourceFile], level: u8) -> Stri
         kinds: kinds.iter().take(KINDS_MAX).map(kind).collect(),
         undecided: undecided(verdict),
         errors: errors(&used),
-        families: families(verdict, &used),
+        families: families(summary, &used),
         charts: charts(verdict),
         measurements: verdict.measurements.iter().map(measured).collect(),
         requirements: verdict
@@ -250,7 +250,7 @@ fn errors(used: &BTreeMap<Family, Vec<f64>>) -> Option<String> {
     svg::strip(&format!("Errors in units of their budget by family, the worst: {}", said.join(", ")), &rows)
 }
 
-fn families(verdict: &Verdict, used: &BTreeMap<Family, Vec<f64>>) -> Vec<FamilyView> {
+fn families(summary: &Summary, used: &BTreeMap<Family, Vec<f64>>) -> Vec<FamilyView> {
     let view = |(family, held): (&Family, &Held)| FamilyView {
         name: family.name(),
         cases: held.cases + held.undecided,
@@ -259,7 +259,7 @@ fn families(verdict: &Verdict, used: &BTreeMap<Family, Vec<f64>>) -> Vec<FamilyV
         undecided: held.undecided,
         worst: used.get(family).map_or_else(|| "–".to_owned(), |used| worst(used)),
     };
-    board::held(verdict).iter().map(view).collect()
+    summary.families.iter().map(view).collect()
 }
 
 fn measured(measurement: &Measurement) -> [String; 4] {

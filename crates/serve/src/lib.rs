@@ -1,0 +1,2 @@
+//! The board as web pages.
+#![forbid(unsafe_code)]
