@@ -48,11 +48,18 @@ pub struct Place<'a> {
 
 /// Of verdicts on the same contestant and challenge, the last.
 pub fn latest(summaries: Vec<Summary>) -> Vec<Summary> {
+    by_age(summaries).0
+}
+
+/// The last verdict on each contestant and challenge, and those that it replaced.
+pub fn by_age(summaries: Vec<Summary>) -> (Vec<Summary>, Vec<Summary>) {
     let key = |summary: &Summary| (summary.submission.challenge.clone(), summary.submission.name.clone());
     let mut seen = BTreeSet::new();
-    let mut kept: Vec<_> = summaries.into_iter().rev().filter(|summary| seen.insert(key(summary))).collect();
-    kept.reverse();
-    kept
+    let (mut last, mut earlier): (Vec<_>, Vec<_>) =
+        summaries.into_iter().rev().partition(|summary| seen.insert(key(summary)));
+    last.reverse();
+    earlier.reverse();
+    (last, earlier)
 }
 
 /// The standings of every challenge that occurs.

@@ -64,18 +64,19 @@ pub(super) fn counts(summaries: &[Summary]) -> Vec<(&'static str, &'static str, 
         .collect()
 }
 
-/// One challenge.
-pub(super) fn body(standings: &Standings<'_>, links: Links, level: u8) -> String {
-    let unranked = standings
-        .unranked
+/// Places of one challenge.
+pub(super) fn body(standings: &Standings<'_>, places: &[&Place<'_>], links: Links, level: u8) -> String {
+    let (ranked, unranked): (Vec<&Place<'_>>, Vec<&Place<'_>>) =
+        places.iter().copied().partition(|place| place.rank > 0);
+    let unranked = unranked
         .iter()
         .map(|place| format!("Not ranked: {} ({})", text(&place.label), phrases::why_unranked(place)));
     let notes =
         unranked.chain(standings.cautions.iter().map(|caution| format!("Note: {caution}."))).collect();
-    let places = || standings.places.iter().chain(&standings.unranked);
     let families: BTreeSet<Family> =
-        places().flat_map(|place| place.summary.families.keys().copied()).collect();
-    let heat = places()
+        places.iter().flat_map(|place| place.summary.families.keys().copied()).collect();
+    let heat = places
+        .iter()
         .map(|place| HeatRow {
             label: text(&place.label),
             link: links.verdict(&place.summary.id),
@@ -88,7 +89,7 @@ pub(super) fn body(standings: &Standings<'_>, links: Links, level: u8) -> String
         anchor: format!("challenge-{}", standings.challenge),
         link: if links == Links::Paths { links.challenge(standings.challenge) } else { None },
         dimensions: standings.weights.iter().map(|&(d, _)| (phrases::short(d), d.name())).collect(),
-        rows: standings.places.iter().map(|place| row(place, standings, links)).collect(),
+        rows: ranked.iter().map(|place| row(place, standings, links)).collect(),
         legend: phrases::legend(standings),
         notes,
         families: families.iter().map(|family| family.name()).collect(),

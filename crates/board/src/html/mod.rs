@@ -1,7 +1,7 @@
 //! Verdicts as HTML: pages that need nothing but themselves.
 //!
 //! [`verdict()`], [`board()`] and [`report()`] are whole files. A server takes the bodies, says where their links lead
-//! ([`Links`]) and puts a [`page()`] around each. No scripts, nothing from elsewhere, and a policy in the page that
+//! ([`Links`]) and puts a page of its own around each, with [`STYLE`]. No scripts, nothing from elsewhere, and a policy in the page that
 //! forbids both. Foreign text is cleaned ([`clean`]) and then escaped by the templates.
 
 mod board;
@@ -10,14 +10,22 @@ mod tests;
 mod verdict;
 
 use askama::Template;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tribunal_judge::{SourceFile, Verdict};
 
-pub(crate) use verdict::code_place;
+pub use verdict::code_place;
 
-use crate::{Summary, clean, ranking, words};
+use crate::ranking::{self, Place, Standings};
+use crate::{Summary, clean, words};
 
 /// Longest text shown.
 const CHARS_MAX: usize = 600;
+
+/// How all pages look.
+pub const STYLE: &str = include_str!("../../templates/style.css");
+
+/// What stands in a path as it is; all else is written as `%xx`.
+const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 /// Where links lead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +34,7 @@ pub enum Links {
     None,
     /// To sections of the same page.
     Anchors,
-    /// To a server's pages: `/verdicts/<id>`, `/challenges/<id>`.
+    /// To a server's pages: `/verdicts/<id>`, `/challenges/<id>`, `/contestants/<name>`.
     Paths,
 }
 
@@ -41,13 +49,33 @@ impl Links {
         self.to("challenge", id)
     }
 
+    /// To all that is known of a contestant.
+    pub fn contestant(self, name: &str) -> Option<String> {
+        (self == Self::Paths).then(|| format!("/contestants/{}", encoded(name)))
+    }
+
+    /// To a line of a verdict's source, counted from 1.
+    pub fn source(self, id: &str, path: &str, line: Option<usize>) -> Option<String> {
+        let path: Vec<String> = path.split('/').map(encoded).collect();
+        let line = line.map_or(String::new(), |line| format!("#L{line}"));
+        (self == Self::Paths).then(|| format!("/verdicts/{}/source/{}{line}", encoded(id), path.join("/")))
+    }
+
     fn to(self, what: &str, id: &str) -> Option<String> {
         match self {
             Self::None => None,
             Self::Anchors => Some(format!("#{what}-{id}")),
-            Self::Paths => Some(format!("/{what}s/{id}")),
+            Self::Paths => Some(format!("/{what}s/{}", encoded(id))),
         }
     }
+}
+
+/// Foreign text as one segment of a path. `.` and `..` would be taken for folders.
+fn encoded(segment: &str) -> String {
+    if segment.bytes().all(|byte| byte == b'.') {
+        return segment.replace('.', "%2E");
+    }
+    utf8_percent_encode(segment, PATH).to_string()
 }
 
 #[derive(Template)]
@@ -82,13 +110,19 @@ pub fn page(title: &str, body: &str) -> String {
 pub fn verdict(verdict: &Verdict, sources: &[SourceFile]) -> String {
     let title = format!("{} · {}", verdict.submission.name, verdict.submission.challenge);
     let summary = Summary::of(verdict);
-    let body = verdict_headline(&summary, 1) + &verdict_body(verdict, &summary, sources, 2);
+    let body = verdict_headline(&summary, 1) + &verdict_body(verdict, &summary, sources, Links::None, 2);
     page(&title, &format!("<main>{body}</main>"))
 }
 
 /// A verdict without its headline; `level` is that of its sections' headings.
-pub fn verdict_body(verdict: &Verdict, summary: &Summary, sources: &[SourceFile], level: u8) -> String {
-    verdict::body(verdict, summary, sources, level)
+pub fn verdict_body(
+    verdict: &Verdict,
+    summary: &Summary,
+    sources: &[SourceFile],
+    links: Links,
+    level: u8,
+) -> String {
+    verdict::body(verdict, summary, sources, links, level)
 }
 
 /// A verdict's headline: name, outcome, score; `level` is that of the heading.
@@ -108,7 +142,16 @@ pub fn board_body(summaries: &[Summary], links: Links, level: u8) -> String {
     if standings.is_empty() {
         return "<p>No verdicts yet.</p>".to_owned();
     }
-    standings.iter().map(|standings| board::body(standings, links, level)).collect()
+    standings.iter().map(|standings| whole(standings, links, level)).collect()
+}
+
+/// Some places of one challenge's standings, in the order given; `level` is that of the heading.
+pub fn standings(standings: &Standings<'_>, places: &[&Place<'_>], links: Links, level: u8) -> String {
+    board::body(standings, places, links, level)
+}
+
+fn whole(of: &Standings<'_>, links: Links, level: u8) -> String {
+    standings(of, &of.places.iter().chain(&of.unranked).collect::<Vec<_>>(), links, level)
 }
 
 /// Several verdicts as one file: the standings, which families of cases hold for whom, and every verdict to unfold.
@@ -134,14 +177,14 @@ pub fn report(verdicts: &[Verdict]) -> String {
             folded.push(Folded {
                 id: verdict.id.clone(),
                 headline: verdict::Headline::of(place.summary),
-                body: verdict_body(verdict, place.summary, &[], 4),
+                body: verdict_body(verdict, place.summary, &[], Links::Anchors, 4),
             });
         }
     }
     let report = Report {
         title: text(&title),
         counts: board::counts(&summaries),
-        standings: standings.iter().map(|standings| board::body(standings, Links::Anchors, 2)).collect(),
+        standings: standings.iter().map(|standings| whole(standings, Links::Anchors, 2)).collect(),
         verdicts: folded,
     };
     page(&title, &report.render().expect("a template over strings"))

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use askama::Template;
 use tribunal_judge::{Dimension, Family, Finding, Measurement, Outcome, Ruling, SourceFile, Verdict};
 
-use super::text;
+use super::{Links, text};
 use crate::failures::{self, Kind};
 use crate::summary::{Held, Summary, is_of_a_case};
 use crate::svg::{self, Bar, Level};
@@ -108,6 +108,7 @@ struct FamilyView {
 /// Lines of a source file around one that a finding names.
 struct Excerpt {
     title: String,
+    link: Option<String>,
     message: String,
     /// Number, text, whether it is the one.
     lines: Vec<(usize, String, bool)>,
@@ -119,7 +120,13 @@ pub(super) fn opening(headline: &Headline, level: u8) -> String {
 }
 
 /// Everything below the headline.
-pub(super) fn body(verdict: &Verdict, summary: &Summary, sources: &[SourceFile], level: u8) -> String {
+pub(super) fn body(
+    verdict: &Verdict,
+    summary: &Summary,
+    sources: &[SourceFile],
+    links: Links,
+    level: u8,
+) -> String {
     let kinds = failures::kinds(verdict);
     let checks = verdict.failures().len();
     let used = used(verdict);
@@ -156,7 +163,7 @@ pub(super) fn body(verdict: &Verdict, summary: &Summary, sources: &[SourceFile],
         excerpts: verdict
             .failures()
             .into_iter()
-            .filter_map(|finding| excerpt(finding, sources))
+            .filter_map(|finding| excerpt(&verdict.id, finding, sources, links))
             .take(KINDS_MAX)
             .collect(),
     }
@@ -324,7 +331,7 @@ fn round(value: f64, unit: &str) -> String {
 }
 
 /// The lines around the one that a finding about the source names: its case is `code/<path>/<line>`.
-fn excerpt(finding: &Finding, sources: &[SourceFile]) -> Option<Excerpt> {
+fn excerpt(id: &str, finding: &Finding, sources: &[SourceFile], links: Links) -> Option<Excerpt> {
     let (path, line) = code_place(finding)?;
     let file = sources.iter().find(|file| file.path == path)?;
     let lines: Vec<(usize, String, bool)> = file
@@ -337,13 +344,14 @@ fn excerpt(finding: &Finding, sources: &[SourceFile]) -> Option<Excerpt> {
         .collect();
     (!lines.is_empty()).then(|| Excerpt {
         title: text(&format!("{path}:{line}")),
+        link: links.source(id, path, Some(line)),
         message: text(&finding.message),
         lines,
     })
 }
 
 /// The file and the line, counted from 1, that a finding about the source names.
-pub(crate) fn code_place(finding: &Finding) -> Option<(&str, usize)> {
+pub fn code_place(finding: &Finding) -> Option<(&str, usize)> {
     let (path, line) = finding.case.strip_prefix("code/")?.rsplit_once('/')?;
     Some((path, line.parse().ok()?))
 }
