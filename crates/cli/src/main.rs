@@ -3,6 +3,7 @@
 mod arguments;
 mod bench;
 mod challenges;
+mod clerk;
 mod compare;
 mod exit;
 mod house;
