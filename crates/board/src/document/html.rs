@@ -52,7 +52,7 @@ fn block(block: &Block) -> String {
 fn rows(table: &Table) -> String {
     // A box of its own, so that a wide table scrolls and not the page; by keyboard too.
     let mut page =
-        "<div class=\"scroll\" role=\"region\" aria-label=\"table\" tabindex=\"0\"><table>\n<thead><tr>"
+        "<div class=\"scroll\" role=\"group\" aria-label=\"table\" tabindex=\"0\"><table>\n<thead><tr>"
             .to_owned();
     for head in &table.head {
         let _ = write!(page, "<th scope=\"col\">{}</th>", inline(head));

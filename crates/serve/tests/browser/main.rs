@@ -1,0 +1,112 @@
+//! Pages in a real browser: chromium as the system has it, driven by Python's playwright, with axe-core's rules of accessibility.
+//!
+//! `checks.py` says what must hold of every page. The verdicts in `tests/verdicts` were judged by `tribunal judge --effort quick`; two of
+//! them are by contestants whose every text is markup, or wider than any screen. With `TRIBUNAL_SHOTS=DIR` pictures are left there.
+
+mod browser;
+
+use std::net::SocketAddr;
+
+use axum::Router;
+use axum::response::Html;
+use axum::routing::get;
+use browser::{Browser, Page};
+use tribunal_board::compare::{Contestant, compare, document};
+use tribunal_board::{Store, Summary, bundle::Bundle, html};
+
+/// The verdicts that pages are made of, the oldest first.
+fn bundles() -> Vec<Bundle> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/verdicts");
+    let contents = Store::open(folder).expect("a folder of bundles").all().expect("bundles");
+    assert!(contents.damaged.is_empty(), "{:?}", contents.damaged);
+    contents.bundles
+}
+
+/// Serves on a port of this machine until the test's process ends.
+fn serve(router: impl FnOnce(SocketAddr) -> Router) -> SocketAddr {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    listener.set_nonblocking(true).expect("a socket");
+    let address = listener.local_addr().expect("an address");
+    let router = router(address);
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(async {
+            let listener = tokio::net::TcpListener::from_std(listener).expect("a socket");
+            axum::serve(listener, router).await.expect("a server");
+        });
+    });
+    address
+}
+
+#[test]
+fn faults_are_found() {
+    let Some(browser) = Browser::find() else { return };
+    let address = serve(|_| Router::new().route("/", get(Html(include_str!("faults.html")))));
+    let page = Page { title: Some("Faults".to_owned()), ..Page::new("faults", format!("http://{address}/")) };
+    let results = browser.check(&[page]);
+    let found = |setup: &str, start: &str| {
+        results.iter().any(|result| {
+            result.setup.starts_with(setup) && result.faults.iter().any(|fault| fault.starts_with(start))
+        })
+    };
+    for (setup, start) in [
+        ("desktop", "sideways: the page is"),
+        ("phone", "sideways: the page is"),
+        ("phone", "sideways: from "),
+        ("phone", "spilt: "),
+        ("desktop", "handler: onclick"),
+        ("desktop", "foreign: img"),
+        ("desktop", "foreign: a script"),
+        ("desktop", "headings: h3 after h1"),
+        ("desktop", "colour alone: "),
+        ("desktop", "overlap: "),
+        ("desktop", "axe: color-contrast"),
+        ("phone", "axe: target-size"),
+        ("desktop", "focus: not to be seen"),
+        ("desktop", "focus: out of sight"),
+        ("desktop", "link: /nowhere answers 404"),
+        ("desktop", "link: nothing here is called #nowhere"),
+        ("desktop", "policy: img-src"),
+        ("desktop", "console: a complaint"),
+        ("desktop", "script: a defect"),
+        ("desktop", "dialog: hello"),
+        ("desktop", "title: 'Owned'"),
+        ("no scripts", "content: letters"),
+    ] {
+        assert!(found(setup, start), "{setup}: no {start:?} in {results:#?}");
+    }
+}
+
+#[test]
+fn files_can_be_read_by_everybody() {
+    let Some(browser) = Browser::find() else { return };
+    let bundles = bundles();
+    let verdicts: Vec<_> = bundles.iter().map(|bundle| bundle.verdict.clone()).collect();
+    let summaries: Vec<Summary> = verdicts.iter().map(Summary::of).collect();
+    let named = |name: &str| {
+        bundles.iter().find(|bundle| bundle.verdict.submission.name.contains(name)).expect("a contestant")
+    };
+    let contestants = ["plain-numpy", "gamma-outside-means", "<script>", "WWWW"].map(|name| {
+        let verdict = named(name).verdict.clone();
+        Contestant { label: verdict.submission.name.clone(), verdicts: vec![verdict] }
+    });
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut pages = Vec::new();
+    let mut write = |name: &str, html: String| {
+        let path = folder.path().join(format!("{name}.html"));
+        std::fs::write(&path, html).expect("a file");
+        pages.push(Page::new(name, format!("file://{}", path.display())));
+    };
+    write("report", html::report(&verdicts));
+    write("board", html::board(&summaries));
+    for name in ["<script>", "WWWW", "gamma-outside-means", "forged-done"] {
+        let bundle = named(name);
+        write(&format!("verdict {}", bundle.verdict.id), html::verdict(&bundle.verdict, &bundle.sources));
+    }
+    write("compare", tribunal_board::document::html::page(&document(&compare(&contestants, &[]))));
+    let hostile = pages.iter_mut().find(|page| page.name.ends_with(&named("<script>").verdict.id));
+    let name = &named("<script>").verdict.submission.name;
+    hostile.expect("a page").title = Some(format!("{name} · layer_norm_backward · Tribunal"));
+    browser::assert_sound(&browser.check(&pages));
+}
