@@ -218,6 +218,17 @@ fn contestants_are_compared_from_folders_names_and_ids() {
     let unknown = tribunal.run(["compare", "two-pass-c", "nobody"]);
     assert_eq!(unknown.code, 2);
     assert!(unknown.stderr.contains("`nobody` is no folder, no contestant"), "{}", unknown.stderr);
+    // Nothing can be said of two who never met.
+    let elsewhere = house().join("specimens/fused_softmax_topk/numpy-argpartition").display().to_string();
+    judge(&tribunal, &[&elsewhere]);
+    let strangers = tribunal.run(["compare", "two-pass-c", "numpy-argpartition"]);
+    assert_eq!((strangers.code, strangers.stdout.as_str()), (2, ""));
+    for part in [
+        "two-pass-c has a verdict on layer_norm_backward",
+        "numpy-argpartition has a verdict on fused_softmax_topk",
+    ] {
+        assert!(strangers.stderr.contains(part), "{}", strangers.stderr);
+    }
 }
 
 #[test]
