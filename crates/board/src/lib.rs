@@ -18,6 +18,7 @@ mod failures;
 pub mod html;
 pub mod json;
 pub mod junit;
+pub mod live;
 pub mod markdown;
 mod phrases;
 pub mod ranking;

@@ -123,13 +123,20 @@ impl Store {
     /// folder.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, StoreError> {
         let path = path.into();
-        let named = path.extension().is_some_and(|extension| extension == "sqlite" || extension == "db");
-        let kind = if !path.is_dir() && (named || path.exists()) {
+        let kind = if is_database(&path) {
             Kind::Database(Database::open(path)?)
         } else {
             Kind::Folder(Folder::open(path)?)
         };
         Ok(Self { kind })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        match &self.kind {
+            Kind::Database(database) => database.path(),
+            Kind::Folder(folder) => folder.path(),
+        }
     }
 
     /// Keeps a verdict, and the source it speaks of. Judging the same again gives the same id: the later verdict takes the earlier's
@@ -244,6 +251,12 @@ impl Store {
             }
         }
     }
+}
+
+/// Whether a store at that path is a database; else it is a folder.
+pub(crate) fn is_database(path: &Path) -> bool {
+    let named = path.extension().is_some_and(|extension| extension == "sqlite" || extension == "db");
+    !path.is_dir() && (named || path.exists())
 }
 
 fn not_found(prefix: &str) -> StoreError {

@@ -1,5 +1,6 @@
 //! What can be asked.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use anstream::ColorChoice;
@@ -68,6 +69,8 @@ pub enum Command {
     Board(BoardOptions),
     /// Hold contestants against each other, over the challenges they share
     Compare(CompareOptions),
+    /// The board as web pages, on this machine unless told otherwise
+    Serve(ServeOptions),
     /// A stored verdict in full
     Show(ShowOptions),
     /// Run one finding's case again and write everything it saw
@@ -230,6 +233,25 @@ pub struct CompareOptions {
     pub effort: EffortChoice,
     #[command(flatten)]
     pub cage: CageOptions,
+}
+
+#[derive(Debug, Args)]
+pub struct ServeOptions {
+    /// Where to listen; 0 is any port that is free
+    #[arg(long, value_name = "P", default_value_t = 7878)]
+    pub port: u16,
+    /// The address to listen on: 0.0.0.0 and :: serve whoever reaches this machine
+    #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
+    pub listen: IpAddr,
+    /// A name by which readers reach this server, beside localhost, where a proxy stands before it
+    #[arg(long, value_name = "NAME")]
+    pub host: Vec<String>,
+    /// Have folders below this one judged for those who know the token (POST /api/judgings)
+    #[arg(long, value_name = "DIR")]
+    pub submissions: Option<PathBuf>,
+    /// Who shows this may write; without it nobody may
+    #[arg(long, value_name = "TOKEN", env = "TRIBUNAL_TOKEN", hide_env_values = true)]
+    pub token: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -11,8 +11,9 @@ use tribunal_runner::Submission;
 use tribunal_runner::submission::find as find_submissions;
 
 use crate::arguments::{Common, CompareFormat, CompareOptions, JudgeOptions, SeedChoice};
+use crate::clerk::Clerk;
 use crate::exit::{Exit, Failure};
-use crate::judge::{judge_all, keep, order, store, table_style, try_controls};
+use crate::judge::{judge_all, order, store, table_style, try_controls};
 use crate::progress::Progress;
 
 pub fn run(options: &CompareOptions, common: &Common) -> Result<Exit, Failure> {
@@ -22,7 +23,7 @@ pub fn run(options: &CompareOptions, common: &Common) -> Result<Exit, Failure> {
     let stored = ranking::latest(store.summaries().map_err(machine)?.0);
     let tried = Cell::new(false);
     let search =
-        Search { order: &order, store: &store, stored: &stored, progress: &progress, options, common, tried };
+        Search { order: &order, store: &store, stored: &stored, progress: &progress, options, tried };
     let mut contestants: Vec<Contestant> =
         options.contestants.iter().map(|name| search.find(name)).collect::<Result<_, _>>()?;
     tell_apart(&mut contestants, &options.contestants);
@@ -55,7 +56,6 @@ struct Search<'a> {
     stored: &'a [Summary],
     progress: &'a Progress,
     options: &'a CompareOptions,
-    common: &'a Common,
     /// Whether the judge itself was tried.
     tried: Cell<bool>,
 }
@@ -120,12 +120,11 @@ impl Search<'_> {
                 no_controls: true,
                 cage: self.options.cage.clone(),
             };
+            let clerk = Clerk::new(Ok(self.store), self.progress);
             if !self.tried.replace(true) {
-                try_controls(self.order, self.progress)?;
+                try_controls(self.order, &clerk)?;
             }
-            let (judged, sources) = judge_all(self.order, &fresh, &judging, self.progress)?;
-            keep(&judged, &sources, &judging, self.common);
-            verdicts.extend(judged);
+            verdicts.extend(judge_all(self.order, &fresh, &judging, &clerk));
         }
         let mut challenges: Vec<&str> =
             verdicts.iter().map(|one| one.submission.challenge.as_str()).collect();

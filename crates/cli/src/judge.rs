@@ -7,14 +7,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use tribunal_board::live::{self, Told};
 use tribunal_board::{Store, Style, Summary, bundle, clean, html, json, junit, markdown, sarif, terminal};
 use tribunal_contract::Manifest;
-use tribunal_judge::{Hearing, Order, Reference, SourceFile, Verdict, controls, refuse};
+use tribunal_judge::{Hearing, Order, Reference, SourceFile, Verdict, Watch, controls, refuse};
 use tribunal_runner::cage::Cage;
 use tribunal_runner::submission::find as find_submissions;
 use tribunal_runner::{Submission, Workshop};
 
 use crate::arguments::{CageOptions, Common, EffortChoice, JudgeOptions};
+use crate::clerk::Clerk;
 use crate::exit::{Exit, Failure};
 use crate::house;
 use crate::progress::Progress;
@@ -30,11 +32,14 @@ pub fn run(options: &JudgeOptions, common: &Common) -> Result<Exit, Failure> {
         return Err(Failure::Usage(format!("no tribunal.toml in or below {}", paths.join(", "))));
     }
     let progress = Progress::new(common.quiet);
+    let store = store(common);
+    let clerk = Clerk::new(store.as_ref(), &progress);
     if !options.no_controls {
-        try_controls(&order, &progress)?;
+        try_controls(&order, &clerk)?;
     }
-    let (verdicts, sources) = judge_all(&order, &folders, options, &progress)?;
-    keep(&verdicts, &sources, options, common);
+    let verdicts = judge_all(&order, &folders, options, &clerk);
+    drop(clerk);
+    write_out(&verdicts, options);
     print(&verdicts, options)?;
     report(&verdicts, options, common);
     // What could not even be opened counts as rejected.
@@ -43,8 +48,8 @@ pub fn run(options: &JudgeOptions, common: &Common) -> Result<Exit, Failure> {
 }
 
 /// Tries the judge itself: who gets a control wrong here judges nobody.
-pub fn try_controls(order: &Order, progress: &Progress) -> Result<(), Failure> {
-    controls::run(order, &progress.line("controls")).map_err(|failure| {
+pub fn try_controls(order: &Order, clerk: &Clerk<'_>) -> Result<(), Failure> {
+    controls::run(order, &clerk.whole("controls")).map_err(|failure| {
         Failure::Machine(format!(
             "no verdicts on this machine: {failure}\n`tribunal doctor` says more; `tribunal judge --no-controls` judges all the same"
         ))
@@ -85,97 +90,161 @@ pub fn cage(options: &CageOptions) -> Result<Cage, Failure> {
     Ok(Cage { without, trust: options.trust_submissions, ..Cage::default() })
 }
 
-/// Cases of several submissions may be tried at once; time is measured for one at a time, with nothing beside it.
+/// Cases of several submissions may be tried at once; time is measured for one at a time, with nothing beside it. Each verdict is
+/// kept as soon as it is ruled.
 pub fn judge_all(
     order: &Order,
     folders: &[PathBuf],
     options: &JudgeOptions,
-    progress: &Progress,
-) -> Result<(Vec<Verdict>, Vec<Vec<SourceFile>>), Failure> {
-    let mut verdicts: Vec<Option<Verdict>> = Vec::new();
-    let mut sources: Vec<Vec<SourceFile>> = Vec::new();
-    let mut hearings: Vec<Option<Hearing<'_>>> = Vec::new();
-    for folder in folders {
-        match open(order, folder) {
-            Opened::Hearing(hearing) => {
-                sources.push(sources_of(&hearing, progress));
-                hearings.push(Some(hearing));
-                verdicts.push(None);
-            }
-            Opened::Refused(verdict) => {
-                sources.push(Vec::new());
-                hearings.push(None);
-                verdicts.push(Some(verdict));
-            }
-            Opened::NoManifest(why) => {
-                sources.push(Vec::new());
-                hearings.push(None);
-                verdicts.push(None);
-                progress.suspend(|| {
-                    anstream::eprintln!("tribunal: not judged: {}", tribunal_board::clean::line(&why))
-                });
-            }
+    clerk: &Clerk<'_>,
+) -> Vec<Verdict> {
+    let mut docket: Vec<Matter<'_>> =
+        folders.iter().filter_map(|folder| Matter::open(order, folder, clerk)).collect();
+    let names: Vec<_> = docket.iter().map(|matter| (matter.name.clone(), matter.challenge)).collect();
+    for matter in &mut docket {
+        matter.alone =
+            names.iter().filter(|(name, on)| *name == matter.name && *on == matter.challenge).count() == 1;
+        if matter.alone && matter.hearing.is_none() {
+            matter.settle(clerk);
         }
     }
-    let total = hearings.iter().flatten().count();
-    let overall = progress.line("all");
-    tribunal_judge::Watch::phase(&overall, "cases", Some(total));
-    let queue: Vec<Mutex<&mut Hearing<'_>>> = hearings.iter_mut().flatten().map(Mutex::new).collect();
+    let overall = clerk.whole("all");
+    let heard = docket.iter_mut().filter(|matter| matter.hearing.is_some());
+    let queue: Vec<_> = heard.map(Mutex::new).collect();
+    let total = queue.len();
+    overall.phase("cases", Some(total));
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         for _ in 0..options.jobs.unwrap_or(processors).clamp(1, total.max(1)) {
             scope.spawn(|| {
-                while let Some(hearing) = queue.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let mut hearing = hearing.lock().expect("each hearing is taken once");
-                    let line = progress.line(hearing.name());
-                    hearing.try_cases(&line);
-                    tribunal_judge::Watch::step(&overall, "cases");
+                while let Some(matter) = queue.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    matter.lock().expect("each is taken once").try_cases(options, clerk);
+                    overall.step("cases");
                 }
             });
         }
     });
     drop(queue);
-    tribunal_judge::Watch::phase(&overall, "measurements", Some(total));
+    let left = docket.iter().filter(|matter| matter.measured).count();
+    overall.phase("measurements", Some(left));
     let mut references = BTreeMap::new();
-    for (hearing, verdict) in hearings.into_iter().zip(&mut verdicts) {
-        let Some(mut hearing) = hearing else { continue };
+    for matter in docket.iter_mut().filter(|matter| !matter.settled) {
+        if matter.measured {
+            matter.measure(order, &mut references, clerk);
+            overall.step("measurements");
+        }
+        matter.settle(clerk);
+    }
+    docket.into_iter().filter_map(|matter| matter.verdict).collect()
+}
+
+/// The references that were asked for, or why they are not to be had.
+type References<'a> = BTreeMap<&'static str, Result<Option<Reference<'a>>, String>>;
+
+/// A submission on its way to its verdict.
+struct Matter<'a> {
+    name: String,
+    challenge: &'static str,
+    /// None once it is ruled on.
+    hearing: Option<Hearing<'a>>,
+    verdict: Option<Verdict>,
+    /// What is kept of its source.
+    sources: Vec<SourceFile>,
+    told: Option<Told>,
+    /// Whether no other here has its name. Of several the last counts, so they are ruled on in their order.
+    alone: bool,
+    /// Whether time and memory are to be measured.
+    measured: bool,
+    /// Whether its verdict was handed to the clerk.
+    settled: bool,
+}
+
+impl<'a> Matter<'a> {
+    /// None for what has no manifest that could be read: nobody can be named.
+    fn open(order: &'a Order, folder: &Path, clerk: &Clerk<'_>) -> Option<Self> {
+        let (name, challenge, hearing, verdict) = match Submission::open(folder) {
+            Ok(submission) => {
+                let hearing = Hearing::open(order, submission);
+                (hearing.name().to_owned(), hearing.challenge(), Some(hearing), None)
+            }
+            Err(error) => {
+                let path = folder.join(Manifest::FILE_NAME);
+                let manifest = fs::read_to_string(&path)
+                    .ok()
+                    .and_then(|text| Manifest::parse(&text, &path.display().to_string()).ok());
+                let Some(manifest) = manifest else {
+                    clerk.say(&format!("not judged: {error}"));
+                    return None;
+                };
+                let verdict = refuse(order, folder, &manifest, &error);
+                (manifest.name, manifest.challenge, None, Some(verdict))
+            }
+        };
+        // It is read before anything is judged, as what was hashed was.
+        let sources = hearing.as_ref().map_or_else(Vec::new, |hearing| sources_of(hearing, clerk));
+        let told = clerk.list(&name, challenge);
+        let (alone, measured, settled) = (false, false, false);
+        Some(Self { name, challenge, hearing, verdict, sources, told, alone, measured, settled })
+    }
+
+    fn try_cases(&mut self, options: &JudgeOptions, clerk: &Clerk<'_>) {
+        let hearing = self.hearing.as_mut().expect("it is not ruled on yet");
+        hearing.try_cases(&clerk.line(&self.name, &self.told));
         if options.no_measurements {
             hearing.omit("time and memory were not measured, as asked".to_owned());
         } else if !hearing.deserves_measurements() {
             hearing.omit("time and memory were not measured: the answers are wrong".to_owned());
         } else {
-            let line = progress.line(hearing.name());
-            let reference = references
-                .entry(hearing.challenge())
-                .or_insert_with(|| reference(order, hearing.challenge(), &|what| line.say(what)));
-            match reference {
-                Ok(None) => {
-                    hearing.omit("time was not compared: the reference's sources are not here".to_owned())
-                }
-                Ok(Some(_)) => {}
-                Err(why) => hearing.omit(format!("time was not compared: the reference: {why}")),
-            }
-            hearing.measure(reference.as_ref().ok().and_then(Option::as_ref), &line);
+            self.measured = true;
         }
-        tribunal_judge::Watch::step(&overall, "measurements");
-        *verdict = Some(hearing.rule());
+        if self.alone && !self.measured {
+            self.settle(clerk);
+        } else if let Some(told) = &self.told {
+            told.phase(live::WAITING, None);
+        }
     }
-    Ok(verdicts.into_iter().zip(sources).filter_map(|(verdict, sources)| Some((verdict?, sources))).unzip())
+
+    fn measure(&mut self, order: &'a Order, references: &mut References<'a>, clerk: &Clerk<'_>) {
+        let hearing = self.hearing.as_mut().expect("it is not ruled on yet");
+        let line = clerk.line(&self.name, &self.told);
+        let reference = references
+            .entry(self.challenge)
+            .or_insert_with(|| reference(order, self.challenge, &|what| line.say(what)));
+        match reference {
+            Ok(None) => {
+                hearing.omit("time was not compared: the reference's sources are not here".to_owned());
+            }
+            Ok(Some(_)) => {}
+            Err(why) => hearing.omit(format!("time was not compared: the reference: {why}")),
+        }
+        hearing.measure(reference.as_ref().ok().and_then(Option::as_ref), &line);
+    }
+
+    /// Rules, and hands the verdict to the clerk.
+    fn settle(&mut self, clerk: &Clerk<'_>) {
+        if let Some(hearing) = self.hearing.take() {
+            self.verdict = Some(hearing.rule());
+        }
+        let verdict = self.verdict.as_ref().expect("it was refused or heard");
+        clerk.keep(verdict, &self.sources);
+        if let Some(told) = &self.told {
+            told.ruled(verdict);
+        }
+        self.settled = true;
+    }
 }
 
-/// What is kept of a submission's source. It is read before anything is judged, as what was hashed was.
-fn sources_of(hearing: &Hearing<'_>, progress: &Progress) -> Vec<SourceFile> {
+/// What is kept of a submission's source.
+fn sources_of(hearing: &Hearing<'_>, clerk: &Clerk<'_>) -> Vec<SourceFile> {
     let (kept, too_large) = bundle::fitting(hearing.sources());
     if !too_large.is_empty() {
-        let files = clean::cut(&too_large.join(", "), 200);
-        let name = clean::line(hearing.name());
-        progress.suspend(|| {
-            anstream::eprintln!(
-                "tribunal: not kept with the verdict on {name}, for at most {} MiB of source are: {files}",
-                bundle::SOURCE_BYTES_MAX >> 20
-            );
-        });
+        clerk.say(&format!(
+            "not kept with the verdict on {}, for at most {} MiB of source are: {}",
+            clean::line(hearing.name()),
+            bundle::SOURCE_BYTES_MAX >> 20,
+            clean::cut(&too_large.join(", "), 200)
+        ));
     }
     kept
 }
@@ -187,28 +256,6 @@ pub fn reference<'a>(
     progress: &dyn Fn(&str),
 ) -> Result<Option<Reference<'a>>, String> {
     house::reference(challenge).map(|folder| Reference::build(order, &folder, progress)).transpose()
-}
-
-enum Opened<'a> {
-    Hearing(Hearing<'a>),
-    Refused(Verdict),
-    NoManifest(String),
-}
-
-fn open<'a>(order: &'a Order, folder: &Path) -> Opened<'a> {
-    match Submission::open(folder) {
-        Ok(submission) => Opened::Hearing(Hearing::open(order, submission)),
-        Err(error) => {
-            let path = folder.join(Manifest::FILE_NAME);
-            let manifest = fs::read_to_string(&path)
-                .ok()
-                .and_then(|text| Manifest::parse(&text, &path.display().to_string()).ok());
-            match manifest {
-                Some(manifest) => Opened::Refused(refuse(order, folder, &manifest, &error)),
-                None => Opened::NoManifest(error.to_string()),
-            }
-        }
-    }
 }
 
 /// The store of verdicts.
@@ -230,18 +277,8 @@ pub fn store(common: &Common) -> Result<Store, Failure> {
     Ok(store)
 }
 
-/// Keeps what was ruled. A store that cannot be written to spoils no judging, but is told: replays need it.
-pub fn keep(verdicts: &[Verdict], sources: &[Vec<SourceFile>], options: &JudgeOptions, common: &Common) {
-    let kept = store(common).and_then(|store| {
-        verdicts.iter().zip(sources).try_for_each(|(verdict, sources)| {
-            store.put(verdict, sources).map_err(|error| Failure::Machine(error.to_string()))
-        })
-    });
-    if let Err(failure) = kept {
-        anstream::eprintln!(
-            "tribunal: the verdicts were not kept, so findings cannot be replayed: {failure}"
-        );
-    }
+/// Writes the verdicts where the user asked for them.
+fn write_out(verdicts: &[Verdict], options: &JudgeOptions) {
     if let Some(folder) = &options.out {
         let written = fs::create_dir_all(folder).and_then(|()| {
             verdicts.iter().try_for_each(|verdict| {

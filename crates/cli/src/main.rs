@@ -3,6 +3,7 @@
 mod arguments;
 mod bench;
 mod challenges;
+mod clerk;
 mod compare;
 mod exit;
 mod house;
@@ -13,6 +14,7 @@ mod plan;
 mod progress;
 mod replay;
 mod rescore;
+mod serve;
 mod show;
 mod transfer;
 
@@ -45,6 +47,7 @@ fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         Command::Judge(options) => judge::run(options, common),
         Command::Board(options) => show::board(options, common),
         Command::Compare(options) => compare::run(options, common),
+        Command::Serve(options) => serve::run(options, common),
         Command::Show(options) => show::verdict(options, common),
         Command::Replay(options) => replay::run(options, common),
         Command::New(options) => new::run(options, common),

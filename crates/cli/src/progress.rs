@@ -1,8 +1,9 @@
-//! Progress on stderr, on a terminal only.
+//! Progress on stderr, on a terminal only; and to other programs, where a judging is announced to them.
 
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tribunal_board::live::Told;
 use tribunal_judge::Watch;
 
 /// All bars of a run.
@@ -23,7 +24,7 @@ impl Progress {
             .expect("a valid template");
         let bar = self.bars.add(ProgressBar::new(0).with_style(style).with_prefix(clean(name)));
         bar.enable_steady_tick(Duration::from_millis(120));
-        Line { bar }
+        Line { bar, told: None }
     }
 
     /// Prints while bars are drawn, without tearing them.
@@ -35,9 +36,16 @@ impl Progress {
 /// The progress of one submission; gone when dropped.
 pub struct Line {
     bar: ProgressBar,
+    told: Option<Told>,
 }
 
 impl Line {
+    /// Tells other programs as well.
+    pub fn telling(mut self, told: Option<Told>) -> Self {
+        self.told = told;
+        self
+    }
+
     /// Says what is going on outside the trial's own phases.
     pub fn say(&self, what: &str) {
         self.bar.set_message(clean(what));
@@ -49,11 +57,17 @@ impl Watch for Line {
         self.bar.set_position(0);
         self.bar.set_length(steps.unwrap_or(0) as u64);
         self.say(what);
+        if let Some(told) = &self.told {
+            told.phase(what, steps);
+        }
     }
 
     fn step(&self, what: &str) {
         self.say(what);
         self.bar.inc(1);
+        if let Some(told) = &self.told {
+            told.step(what);
+        }
     }
 }
 

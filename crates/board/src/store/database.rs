@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime};
@@ -109,6 +109,10 @@ impl Database {
     fn lock(&self) -> MutexGuard<'_, Connection> {
         // A panic between two statements rolls the transaction back; the connection is good still.
         self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
     pub(super) fn keep(&self, bundle: &Bundle) -> Result<(), StoreError> {
@@ -361,7 +365,7 @@ fn set_aside_if_damaged(connection: &Connection, id: &str) -> rusqlite::Result<(
     Ok(())
 }
 
-fn sql(path: &std::path::Path) -> impl Fn(rusqlite::Error) -> StoreError {
+fn sql(path: &Path) -> impl Fn(rusqlite::Error) -> StoreError {
     let path = path.to_owned();
     move |error| match error.sqlite_error_code() {
         Some(ErrorCode::NotADatabase) => StoreError::Foreign(path.clone()),

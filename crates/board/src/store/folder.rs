@@ -34,6 +34,10 @@ impl Folder {
         Ok(folder)
     }
 
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     pub(super) fn keep(&self, bundle: &Bundle) -> Result<(), StoreError> {
         let path = self.file(&bundle.verdict.id);
         self.set_aside_if_damaged(&path)?;

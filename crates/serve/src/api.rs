@@ -1,0 +1,243 @@
+//! The same as JSON, under the same names.
+//!
+//! Texts are as they were judged: whoever shows them cleans them.
+
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::extract::{OriginalUri, Path, Request, State};
+use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::response::Response;
+use serde_json::{Value, json};
+use tribunal_board::ranking::Place;
+use tribunal_board::{Bundle, Summary, json as verdict_json};
+
+use crate::door::may_write;
+use crate::pages::{self, Query, answer, has, problem};
+use crate::problem::Problem;
+use crate::site::Site;
+use crate::snapshot::Snapshot;
+
+/// Bytes of a request that is taken in.
+const BODY_BYTES_MAX: usize = 64 << 20;
+
+const JSON: &str = "application/json";
+
+pub(crate) async fn challenges(site: State<Arc<Site>>, uri: OriginalUri, headers: HeaderMap) -> Response {
+    show(site.0, uri.0, headers, |_, snapshot, _| {
+        let challenges: Vec<Value> = snapshot
+            .standings()
+            .iter()
+            .map(|one| {
+                let best = one.places.first().map(|place| &place.summary.id);
+                json!({ "challenge": one.challenge, "ranked": one.places.len(), "unranked": one.unranked.len(), "best": best })
+            })
+            .collect();
+        Ok(json!({ "challenges": challenges, "damaged": snapshot.damaged }).to_string())
+    })
+    .await
+}
+
+pub(crate) async fn challenge(
+    site: State<Arc<Site>>,
+    Path(id): Path<String>,
+    uri: OriginalUri,
+    headers: HeaderMap,
+) -> Response {
+    show(site.0, uri.0, headers, move |_, snapshot, _| {
+        let standings =
+            snapshot.challenge(&id).ok_or_else(|| Problem::not_found("nobody was judged on it"))?;
+        let weights: serde_json::Map<String, Value> = standings
+            .weights
+            .iter()
+            .map(|(dimension, weight)| (dimension.name().to_owned(), json!(weight)))
+            .collect();
+        Ok(json!({
+            "challenge": standings.challenge,
+            "weights": weights,
+            "cautions": standings.cautions,
+            "places": standings.places.iter().chain(&standings.unranked).map(place).collect::<Vec<_>>(),
+        })
+        .to_string())
+    })
+    .await
+}
+
+pub(crate) async fn contestants(site: State<Arc<Site>>, uri: OriginalUri, headers: HeaderMap) -> Response {
+    show(site.0, uri.0, headers, |_, snapshot, _| {
+        Ok(json!({ "contestants": snapshot.names().collect::<Vec<_>>() }).to_string())
+    })
+    .await
+}
+
+pub(crate) async fn contestant(
+    site: State<Arc<Site>>,
+    Path(name): Path<String>,
+    uri: OriginalUri,
+    headers: HeaderMap,
+) -> Response {
+    show(site.0, uri.0, headers, move |_, snapshot, _| {
+        let summaries = snapshot.contestant(&name);
+        if summaries.is_empty() {
+            return Err(Problem::not_found("no contestant of that name was judged"));
+        }
+        let challenges: Vec<Value> = summaries
+            .iter()
+            .filter_map(|summary| snapshot.place(&summary.id))
+            .map(|(standings, here)| {
+                let mut value = place(here);
+                value["challenge"] = json!(standings.challenge);
+                value["of"] = json!(standings.places.len());
+                value
+            })
+            .collect();
+        let earlier: Vec<Value> = snapshot.earlier(&name).into_iter().map(summary).collect();
+        Ok(json!({ "contestant": name, "challenges": challenges, "earlier": earlier }).to_string())
+    })
+    .await
+}
+
+/// The verdict as `tribunal show --format json` has it.
+pub(crate) async fn verdict(
+    site: State<Arc<Site>>,
+    Path(id): Path<String>,
+    uri: OriginalUri,
+    headers: HeaderMap,
+) -> Response {
+    show(site.0, uri.0, headers, move |site, _, _| Ok(verdict_json::line(&site.store.get(&id)?))).await
+}
+
+/// Everything there is, for `tribunal import`.
+pub(crate) async fn bundle(
+    site: State<Arc<Site>>,
+    Path(id): Path<String>,
+    uri: OriginalUri,
+    headers: HeaderMap,
+) -> Response {
+    show(site.0, uri.0, headers, move |site, _, _| Ok(site.store.bundle(&id)?.line())).await
+}
+
+/// As `tribunal compare --format json` has it.
+pub(crate) async fn compare(site: State<Arc<Site>>, uri: OriginalUri, headers: HeaderMap) -> Response {
+    show(site.0, uri.0, headers, |site, snapshot, query| {
+        let comparison = tribunal_board::compare::compare(&pages::compared(site, snapshot, query)?, &[]);
+        serde_json::to_string(&comparison)
+            .map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))
+    })
+    .await
+}
+
+pub(crate) async fn judgings(State(site): State<Arc<Site>>) -> Response {
+    let judgings = site.judgings().borrow().clone();
+    let tasks = site.tasks.as_ref().map(|tasks| tasks.list());
+    let body = json!({ "judgings": *judgings, "tasks": tasks }).to_string();
+    answer(StatusCode::OK, JSON, body.into(), None)
+}
+
+/// Takes a bundle in, if what it says follows from its evidence.
+pub(crate) async fn keep(
+    State(site): State<Arc<Site>>,
+    OriginalUri(uri): OriginalUri,
+    request: Request,
+) -> Response {
+    let kept = async {
+        may_write(&site, request.headers())?;
+        let text = body(request).await?;
+        let store = site.store.clone();
+        let kept = tokio::task::spawn_blocking(move || {
+            let text = std::str::from_utf8(&text).map_err(|error| Problem::bad(error.to_string()))?;
+            let bundle = Bundle::read(text).map_err(|error| Problem::bad(error.to_string()))?;
+            bundle.check().map_err(|why| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, why.to_string()))?;
+            store.keep(&bundle)?;
+            Ok::<_, Problem>(bundle.verdict.id)
+        });
+        let id = kept
+            .await
+            .map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))??;
+        site.refresh().await;
+        Ok(json!({ "verdict": id }).to_string())
+    };
+    ended(&uri, StatusCode::CREATED, kept.await)
+}
+
+/// Has a folder judged.
+pub(crate) async fn judge(
+    State(site): State<Arc<Site>>,
+    OriginalUri(uri): OriginalUri,
+    request: Request,
+) -> Response {
+    let ordered = async {
+        may_write(&site, request.headers())?;
+        let Some(tasks) = &site.tasks else {
+            return Err(Problem::new(
+                StatusCode::FORBIDDEN,
+                "this server judges nobody: start `tribunal serve` with --submissions DIR to have folders below it judged",
+            ));
+        };
+        let order = serde_json::from_slice(&body(request).await?).map_err(|error| {
+            Problem::bad(format!(
+                "{error}; expected is {{\"path\": \"FOLDER\", \"effort\": \"quick|standard|full\"}}"
+            ))
+        })?;
+        Ok(json!(tasks.add(order)?).to_string())
+    };
+    ended(&uri, StatusCode::ACCEPTED, ordered.await)
+}
+
+async fn body(request: Request) -> Result<Bytes, Problem> {
+    axum::body::to_bytes(request.into_body(), BODY_BYTES_MAX).await.map_err(|error| {
+        Problem::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            format!("{error}: at most {} MiB are taken in", BODY_BYTES_MAX >> 20),
+        )
+    })
+}
+
+fn ended(uri: &Uri, status: StatusCode, ended: Result<String, Problem>) -> Response {
+    match ended {
+        Ok(body) => answer(status, JSON, body.into(), None),
+        Err(why) => {
+            let mut response = problem(uri, &why);
+            if why.status == StatusCode::UNAUTHORIZED {
+                response
+                    .headers_mut()
+                    .insert(header::WWW_AUTHENTICATE, header::HeaderValue::from_static("Bearer"));
+            }
+            response
+        }
+    }
+}
+
+async fn show<F>(site: Arc<Site>, uri: Uri, headers: HeaderMap, make: F) -> Response
+where
+    F: FnOnce(&Site, &Snapshot, &Query) -> Result<String, Problem> + Send + 'static,
+{
+    let tag = site.tag(&site.snapshot());
+    if has(&headers, &tag) {
+        return answer(StatusCode::NOT_MODIFIED, JSON, Bytes::new(), Some(&tag));
+    }
+    let asked = uri.clone();
+    let key = uri.path_and_query().map_or_else(String::new, ToString::to_string);
+    match site.clone().made(key, move |site, snapshot| make(site, snapshot, &Query::of(&asked)?)).await {
+        Ok((body, snapshot)) => answer(StatusCode::OK, JSON, body, Some(&site.tag(&snapshot))),
+        Err(why) => problem(&uri, &why),
+    }
+}
+
+fn place(place: &Place<'_>) -> Value {
+    let mut value = summary(place.summary);
+    value["rank"] = json!((place.rank > 0).then_some(place.rank));
+    value["tied"] = json!(place.tied);
+    value["range"] = json!(place.range);
+    value
+}
+
+/// A summary without its draws, which are two hundred numbers, but with what they come to.
+fn summary(summary: &Summary) -> Value {
+    let mut value = json!(Summary { resampled: Vec::new(), ..summary.clone() });
+    if let Some(fields) = value.as_object_mut() {
+        fields.remove("resampled");
+        fields.insert("interval".to_owned(), json!(summary.interval()));
+    }
+    value
+}

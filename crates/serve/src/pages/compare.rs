@@ -1,0 +1,88 @@
+//! Any contestants held against each other.
+
+use askama::Template;
+use tribunal_board::compare::{self, Contestant};
+use tribunal_board::{StoreError, clean, document};
+use tribunal_judge::Verdict;
+
+use super::{Page, Query, Section};
+use crate::problem::Problem;
+use crate::site::Site;
+use crate::snapshot::Snapshot;
+
+/// Contestants on a page.
+const WITH_MAX: usize = 8;
+
+/// Names that are offered while one types.
+const NAMES_MAX: usize = 500;
+
+/// Fields of an empty form.
+const FIELDS: usize = 2;
+
+#[derive(Template)]
+#[template(path = "compare.html")]
+struct Compare {
+    fields: Vec<String>,
+    names: Vec<String>,
+    body: String,
+}
+
+pub(super) fn page(site: &Site, snapshot: &Snapshot, query: &Query) -> Result<Page, Problem> {
+    let mut fields: Vec<String> = query.all("with").map(str::to_owned).collect();
+    let (title, body) = match fields.len() {
+        0 | 1 => ("Compare".to_owned(), String::new()),
+        _ => {
+            let contestants = contestants(site, snapshot, query)?;
+            let comparison = compare::compare(&contestants, &[]);
+            let title = comparison.contestants.join(" against ");
+            (title, document::html::body(&compare::document(&comparison)))
+        }
+    };
+    // One more to fill in, and never fewer than it takes.
+    fields.resize((fields.len() + 1).clamp(FIELDS, WITH_MAX), String::new());
+    let names = snapshot
+        .names()
+        .filter(|name| clean::line(name) == *name)
+        .take(NAMES_MAX)
+        .map(str::to_owned)
+        .collect();
+    Ok(Page::new(title, Section::Compare, &Compare { fields, names, body }))
+}
+
+/// Who is asked for: a contestant's name, or the beginning of a verdict's id.
+pub(crate) fn contestants(
+    site: &Site,
+    snapshot: &Snapshot,
+    query: &Query,
+) -> Result<Vec<Contestant>, Problem> {
+    let asked: Vec<&str> = query.all("with").collect();
+    if !(2..=WITH_MAX).contains(&asked.len()) {
+        return Err(Problem::bad(format!("`with` names 2 to {WITH_MAX} contestants, one each")));
+    }
+    let mut contestants =
+        asked.iter().map(|name| contestant(site, snapshot, name)).collect::<Result<Vec<_>, _>>()?;
+    let labels: Vec<String> = contestants.iter().map(|one| one.label.clone()).collect();
+    for (contestant, asked) in contestants.iter_mut().zip(asked) {
+        if labels.iter().filter(|label| **label == contestant.label).count() > 1 && contestant.label != asked
+        {
+            contestant.label = format!("{} ({asked})", contestant.label);
+        }
+    }
+    Ok(contestants)
+}
+
+fn contestant(site: &Site, snapshot: &Snapshot, name: &str) -> Result<Contestant, Problem> {
+    let named = snapshot.contestant(name);
+    if !named.is_empty() {
+        let verdicts: Vec<Verdict> =
+            named.into_iter().map(|summary| site.store.get(&summary.id)).collect::<Result<_, _>>()?;
+        return Ok(Contestant { label: name.to_owned(), verdicts });
+    }
+    match site.store.get(name) {
+        Ok(verdict) => Ok(Contestant { label: verdict.submission.name.clone(), verdicts: vec![verdict] }),
+        Err(StoreError::NotFound { .. }) => {
+            Err(Problem::not_found(format!("`{name}` is no contestant with a verdict, and no verdict's id")))
+        }
+        Err(error) => Err(error.into()),
+    }
+}

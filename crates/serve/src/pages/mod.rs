@@ -1,0 +1,234 @@
+//! What people read.
+
+mod board;
+mod compare;
+mod judgings;
+mod query;
+mod verdict;
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::extract::{OriginalUri, Path, State};
+use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use tribunal_board::{clean, html};
+
+use crate::problem::Problem;
+use crate::site::Site;
+use crate::snapshot::Snapshot;
+pub(crate) use compare::contestants as compared;
+pub(crate) use query::Query;
+
+const SCRIPT: &str = include_str!("../../assets/live.js");
+const ICON: &str = include_str!("../../assets/icon.svg");
+const STYLE: &str = include_str!("../../assets/serve.css");
+
+/// Longest foreign text shown.
+const CHARS_MAX: usize = 600;
+
+#[derive(Template)]
+#[template(path = "frame.html")]
+struct Frame<'a> {
+    title: &'a str,
+    section: Section,
+    body: &'a str,
+    api: Option<&'a str>,
+    verdicts: usize,
+    damaged: &'a [String],
+}
+
+/// Where in the site a page is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Section {
+    Board,
+    Contestants,
+    Compare,
+    Judgings,
+    Elsewhere,
+}
+
+/// A page's own part. Its body is HTML, its title is not yet cleaned.
+pub(crate) struct Page {
+    title: String,
+    section: Section,
+    body: String,
+}
+
+impl Page {
+    fn new(title: impl Into<String>, section: Section, template: &impl Template) -> Self {
+        Self { title: title.into(), section, body: template.render().expect("a template over strings") }
+    }
+}
+
+pub(crate) async fn home(site: State<Arc<Site>>, uri: OriginalUri, headers: HeaderMap) -> Response {
+    show(site.0, uri.0, headers, |_, snapshot, _| Ok(board::home(snapshot))).await
+}
+
+pub(crate) async fn challenge(
+    site: State<Arc<Site>>,
+    Path(id): Path<String>,
+    uri: OriginalUri,
+    headers: HeaderMap,
+) -> Response {
+    show(site.0, uri.0, headers, move |_, snapshot, query| board::challenge(snapshot, &id, query)).await
+}
+
+pub(crate) async fn contestants(site: State<Arc<Site>>, uri: OriginalUri, headers: HeaderMap) -> Response {
+    show(site.0, uri.0, headers, |_, snapshot, query| board::contestants(snapshot, query)).await
+}
+
+pub(crate) async fn contestant(
+    site: State<Arc<Site>>,
+    Path(name): Path<String>,
+    uri: OriginalUri,
+    headers: HeaderMap,
+) -> Response {
+    show(site.0, uri.0, headers, move |_, snapshot, _| board::contestant(snapshot, &name)).await
+}
+
+pub(crate) async fn verdict(
+    site: State<Arc<Site>>,
+    Path(id): Path<String>,
+    uri: OriginalUri,
+    headers: HeaderMap,
+) -> Response {
+    show(site.0, uri.0, headers, move |site, snapshot, query| verdict::page(site, snapshot, &id, query)).await
+}
+
+pub(crate) async fn source(
+    site: State<Arc<Site>>,
+    Path((id, path)): Path<(String, String)>,
+    uri: OriginalUri,
+    headers: HeaderMap,
+) -> Response {
+    show(site.0, uri.0, headers, move |site, _, _| verdict::source(site, &id, &path)).await
+}
+
+pub(crate) async fn compare(site: State<Arc<Site>>, uri: OriginalUri, headers: HeaderMap) -> Response {
+    show(site.0, uri.0, headers, compare::page).await
+}
+
+/// Never kept: it is another every moment.
+pub(crate) async fn judgings(State(site): State<Arc<Site>>, OriginalUri(uri): OriginalUri) -> Response {
+    let page = judgings::page(&site);
+    let body = framed(&site.snapshot(), &uri, page);
+    answer(StatusCode::OK, "text/html; charset=utf-8", body.into(), None)
+}
+
+pub(crate) async fn style() -> Response {
+    asset("text/css; charset=utf-8", [html::STYLE, STYLE].concat())
+}
+
+pub(crate) async fn script() -> Response {
+    asset("text/javascript; charset=utf-8", SCRIPT.to_owned())
+}
+
+pub(crate) async fn icon() -> Response {
+    asset("image/svg+xml", ICON.to_owned())
+}
+
+pub(crate) async fn nowhere(OriginalUri(uri): OriginalUri) -> Response {
+    problem(&uri, &Problem::not_found("there is no such page"))
+}
+
+fn asset(kind: &'static str, text: String) -> Response {
+    answer(StatusCode::OK, kind, text.into(), None)
+}
+
+/// A page, unless the reader has it already.
+async fn show<F>(site: Arc<Site>, uri: Uri, headers: HeaderMap, make: F) -> Response
+where
+    F: FnOnce(&Site, &Snapshot, &Query) -> Result<Page, Problem> + Send + 'static,
+{
+    let tag = site.tag(&site.snapshot());
+    if has(&headers, &tag) {
+        return answer(StatusCode::NOT_MODIFIED, "text/html; charset=utf-8", Vec::new().into(), Some(&tag));
+    }
+    let asked = uri.clone();
+    let key = uri.path_and_query().map_or_else(String::new, ToString::to_string);
+    let made = site.clone().made(key, move |site, snapshot| {
+        let page = make(site, snapshot, &Query::of(&asked)?)?;
+        Ok(framed(snapshot, &asked, page))
+    });
+    match made.await {
+        Ok((page, snapshot)) => {
+            answer(StatusCode::OK, "text/html; charset=utf-8", page, Some(&site.tag(&snapshot)))
+        }
+        Err(why) => problem(&uri, &why),
+    }
+}
+
+/// The page within what all pages share.
+fn framed(snapshot: &Snapshot, uri: &Uri, page: Page) -> String {
+    let api = uri.path_and_query().map(ToString::to_string).unwrap_or_default();
+    // The same name, where there is JSON of it.
+    let api = match uri.path() {
+        "/" => Some("/api/challenges".to_owned()),
+        path if path.contains("/source/") => None,
+        "/compare" if uri.query().is_none() => None,
+        _ => Some(format!("/api{api}")),
+    };
+    Frame {
+        title: &clean::cut(&page.title, 200),
+        section: page.section,
+        body: &page.body,
+        api: api.as_deref(),
+        verdicts: snapshot.len(),
+        damaged: &snapshot.damaged,
+    }
+    .render()
+    .expect("a template over strings")
+}
+
+/// Why there is no page, as a page; as JSON for programs.
+pub(crate) fn problem(uri: &Uri, problem: &Problem) -> Response {
+    if uri.path().starts_with("/api/") {
+        let body = serde_json::json!({ "error": problem.text() }).to_string();
+        return answer(problem.status, "application/json", body.into(), None);
+    }
+    let title = problem.status.canonical_reason().unwrap_or("Problem");
+    let body = format!(
+        "<header class=\"top\"><h1>{title}</h1></header><p>{}</p><p><a href=\"/\">The board</a></p>",
+        askama::filters::escape(problem.text(), askama::filters::Html)
+            .map_or_else(|never| match never {}, |safe| safe.to_string()),
+    );
+    let page =
+        Frame { title, section: Section::Elsewhere, body: &body, api: None, verdicts: 0, damaged: &[] };
+    let body = page.render().expect("a template over strings");
+    answer(problem.status, "text/html; charset=utf-8", body.into(), None)
+}
+
+/// Whether the reader has what that tag marks.
+pub(crate) fn has(headers: &HeaderMap, tag: &str) -> bool {
+    headers
+        .get(header::IF_NONE_MATCH)
+        .and_then(|tags| tags.to_str().ok())
+        .is_some_and(|tags| tags.split(',').any(|one| one.trim().trim_start_matches("W/") == tag))
+}
+
+/// An answer that is asked for again each time, and sent again only if it changed.
+pub(crate) fn answer(
+    status: StatusCode,
+    kind: &'static str,
+    body: axum::body::Bytes,
+    tag: Option<&str>,
+) -> Response {
+    let mut response =
+        (status, [(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, "no-cache")], body).into_response();
+    if let Some(tag) = tag.and_then(|tag| tag.parse().ok()) {
+        response.headers_mut().insert(header::ETAG, tag);
+    }
+    response
+}
+
+/// Foreign text, cleaned for a template, which escapes it.
+pub(crate) fn text(hostile: &str) -> String {
+    let clean = clean::cut(hostile, CHARS_MAX);
+    if clean.trim().is_empty() { "—".to_owned() } else { clean }
+}
+
+/// A score as tables have it.
+fn score(score: Option<f64>) -> String {
+    score.map_or_else(|| "–".to_owned(), |score| format!("{score:.1}"))
+}

@@ -1,0 +1,221 @@
+//! Folders that are judged because somebody asked for it over the network.
+//!
+//! Each is judged by a process of its own, the same as if it had been judged by hand, one after the other: two at a time would spoil each
+//! other's times.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use axum::http::StatusCode;
+use serde::{Deserialize, Serialize};
+
+use crate::problem::Problem;
+
+/// Tasks that wait at most.
+const WAITING_MAX: usize = 100;
+
+/// Tasks that are remembered when they are done.
+const REMEMBERED: usize = 200;
+
+/// Bytes of what a failed judging said that are passed on.
+const SAID_BYTES_MAX: usize = 2000;
+
+/// What judges, and whom.
+#[derive(Debug, Clone)]
+pub struct Judges {
+    /// The program: `tribunal`.
+    pub program: PathBuf,
+    /// Options before its command, beside `--store`.
+    pub options: Vec<OsString>,
+    /// Only folders below this one are judged.
+    pub submissions: PathBuf,
+}
+
+/// What to judge.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Order {
+    /// A folder, relative to that of the submissions.
+    path: PathBuf,
+    #[serde(default)]
+    effort: Effort,
+}
+
+#[derive(Debug, Default, Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Effort {
+    Quick,
+    #[default]
+    Standard,
+    Full,
+}
+
+/// Something that was asked for, and what became of it.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Task {
+    pub(crate) task: u64,
+    /// Relative to the folder of submissions.
+    pub(crate) path: PathBuf,
+    pub(crate) state: State,
+    /// Ids of verdicts.
+    pub(crate) verdicts: Vec<String>,
+    /// What went wrong, where something did. Not yet cleaned.
+    pub(crate) said: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum State {
+    Waiting,
+    Running,
+    /// Judged, well or badly.
+    Done,
+    /// Not judged.
+    Failed,
+}
+
+impl State {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Running => "running",
+            Self::Done => "done",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// Everything that was asked for.
+pub(crate) struct Tasks {
+    root: PathBuf,
+    list: Arc<Mutex<VecDeque<Task>>>,
+    queue: SyncSender<(u64, Order, PathBuf)>,
+}
+
+impl Tasks {
+    pub(crate) fn new(judges: Judges, store: PathBuf) -> Self {
+        let (queue, orders) = sync_channel(WAITING_MAX);
+        let list = Arc::new(Mutex::new(VecDeque::new()));
+        let tasks = Self { root: judges.submissions.clone(), list: list.clone(), queue };
+        thread::spawn(move || work(&judges, &store, &list, &orders));
+        tasks
+    }
+
+    /// Puts a folder into the queue.
+    pub(crate) fn add(&self, order: Order) -> Result<Task, Problem> {
+        let folder = below(&self.root, &order.path)?;
+        let mut list = lock(&self.list);
+        let task = Task {
+            task: list.back().map_or(1, |last| last.task + 1),
+            path: order.path.clone(),
+            state: State::Waiting,
+            verdicts: Vec::new(),
+            said: None,
+        };
+        self.queue.try_send((task.task, order, folder)).map_err(|error| match error {
+            TrySendError::Full(_) => Problem::new(
+                StatusCode::TOO_MANY_REQUESTS,
+                format!("{WAITING_MAX} folders wait already: try again later"),
+            ),
+            TrySendError::Disconnected(_) => Problem::new(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "nobody judges any more: a defect of this program",
+            ),
+        })?;
+        list.push_back(task.clone());
+        if list.len() > REMEMBERED {
+            list.pop_front();
+        }
+        Ok(task)
+    }
+
+    /// All that are remembered, the last first.
+    pub(crate) fn list(&self) -> Vec<Task> {
+        lock(&self.list).iter().rev().cloned().collect()
+    }
+}
+
+/// The folder, if it lies below the root, links followed.
+fn below(root: &Path, path: &Path) -> Result<PathBuf, Problem> {
+    let shown = path.display();
+    let found = |path: &Path| {
+        path.canonicalize().map_err(|error| {
+            Problem::bad(format!("{shown}: {error}; `path` is a folder below {}", root.display()))
+        })
+    };
+    let (root, folder) = (found(root)?, found(&root.join(path))?);
+    if folder.starts_with(&root) {
+        Ok(folder)
+    } else {
+        Err(Problem::new(StatusCode::FORBIDDEN, format!("{shown} is not below {}", root.display())))
+    }
+}
+
+fn work(
+    judges: &Judges,
+    store: &Path,
+    list: &Mutex<VecDeque<Task>>,
+    orders: &Receiver<(u64, Order, PathBuf)>,
+) {
+    let change = |id: u64, change: &dyn Fn(&mut Task)| {
+        lock(list).iter_mut().filter(|task| task.task == id).for_each(change);
+    };
+    for (id, order, folder) in orders {
+        change(id, &|task| task.state = State::Running);
+        let ended = judged(judges, store, &order, &folder);
+        change(id, &|task| match &ended {
+            Ok(output) => {
+                task.verdicts = ids(&output.stdout);
+                // 0 accepted, 1 rejected, 4 disqualified: all of them verdicts.
+                let is_judged = matches!(output.status.code(), Some(0 | 1 | 4)) && !task.verdicts.is_empty();
+                task.state = if is_judged { State::Done } else { State::Failed };
+                task.said = (!is_judged).then(|| tail(&output.stderr));
+            }
+            Err(error) => {
+                task.state = State::Failed;
+                task.said = Some(format!("{}: {error}", judges.program.display()));
+            }
+        });
+    }
+}
+
+fn judged(judges: &Judges, store: &Path, order: &Order, folder: &Path) -> io::Result<Output> {
+    let effort = match order.effort {
+        Effort::Quick => "quick",
+        Effort::Standard => "standard",
+        Effort::Full => "full",
+    };
+    Command::new(&judges.program)
+        .args(&judges.options)
+        .arg("--store")
+        .arg(store)
+        .args(["--quiet", "judge", "--json", "--effort", effort, "--"])
+        .arg(folder)
+        .stdin(Stdio::null())
+        .output()
+}
+
+/// The ids of the verdicts, one a line.
+fn ids(stdout: &[u8]) -> Vec<String> {
+    #[derive(Deserialize)]
+    struct Verdict {
+        id: String,
+    }
+    let lines = stdout.split(|&byte| byte == b'\n');
+    lines.filter_map(|line| Some(serde_json::from_slice::<Verdict>(line).ok()?.id)).collect()
+}
+
+fn tail(stderr: &[u8]) -> String {
+    let from = stderr.len().saturating_sub(SAID_BYTES_MAX);
+    String::from_utf8_lossy(&stderr[from..]).trim().to_owned()
+}
+
+fn lock(list: &Mutex<VecDeque<Task>>) -> MutexGuard<'_, VecDeque<Task>> {
+    list.lock().unwrap_or_else(PoisonError::into_inner)
+}
