@@ -175,6 +175,28 @@ mod tests {
     }
 
     #[test]
+    fn a_shrunk_case_is_shown_and_not_counted() {
+        let mut verdict = samples::rejected();
+        let told = |verdict: &Verdict| {
+            let kinds = kinds(verdict);
+            let told = |kind: &Kind<'_>| (kind.extent(), kind.smallest.to_owned());
+            kinds.iter().map(told).collect::<Vec<_>>()
+        };
+        let before = told(&verdict);
+        // Of the family of the kind's cases, and of another.
+        for (finding, shrunk) in [(0, "batch/gamma_random/1x1/float32"), (1, "shapes/one/1x1/float32")] {
+            let failed = verdict.findings.iter_mut().filter(|finding| finding.suspect.is_some());
+            failed.skip(finding).take(1).for_each(|finding| finding.smallest = Some(shrunk.to_owned()));
+        }
+        let after = told(&verdict);
+        assert_ne!(after[0].1, before[0].1);
+        assert_eq!(
+            after.iter().map(|kind| &kind.0).collect::<Vec<_>>(),
+            before.iter().map(|kind| &kind.0).collect::<Vec<_>>()
+        );
+    }
+
+    #[test]
     fn the_smallest_case_is_the_one_with_the_fewest_elements() {
         assert!(extent("batch/gamma/2x8/float32") < extent("batch/gamma/128x7/float32"));
         assert_eq!(extent("stateful/interleaved"), u64::MAX);

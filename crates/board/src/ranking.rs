@@ -5,7 +5,9 @@
 //! What could not be judged has no place.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
+use rayon::prelude::*;
 use tribunal_judge::{Dimension, Ruling};
 
 use crate::Summary;
@@ -159,51 +161,57 @@ pub(crate) fn cautions(summaries: &[&Summary]) -> Vec<String> {
 /// The ranks between which each lies in 95 % of the draws, in the order of the places.
 fn ranges(places: &[Place<'_>]) -> Vec<Option<[usize; 2]>> {
     let draws = places.iter().map(|place| place.summary.resampled.len()).max().unwrap_or(0);
+    if draws == 0 {
+        return vec![None; places.len()];
+    }
+    let blocks: Vec<Range<usize>> =
+        (0..draws).step_by(DRAWS_AT_ONCE).map(|first| first..draws.min(first + DRAWS_AT_ONCE)).collect();
+    let ranks: Vec<Vec<u32>> = blocks.into_par_iter().map(|block| ranks(places, block)).collect();
+    let range = |place: usize| {
+        let of_block = |ranks: &Vec<u32>| {
+            let width = ranks.len() / places.len();
+            ranks[place * width..][..width].to_vec()
+        };
+        let mut ranks: Vec<u32> = ranks.iter().flat_map(of_block).collect();
+        ranks.sort_unstable();
+        let at = |share: f64| ranks[((draws as f64 - 1.0) * share).round() as usize] as usize;
+        Some([at(0.025), at(0.975)])
+    };
+    (0..places.len()).into_par_iter().map(range).collect()
+}
+
+/// Everybody's ranks in some draws: place by place, and a place's draw by draw.
+fn ranks(places: &[Place<'_>], draws: Range<usize>) -> Vec<u32> {
     let score = |place: &Place<'_>, draw: usize| {
         place.summary.resampled.get(draw).copied().unwrap_or_else(|| points(place.summary) as f32)
     };
-    // A place's ranks lie together, draw by draw.
-    let mut ranks = vec![0_u32; places.len() * draws];
+    let mut ranks = vec![0; places.len() * draws.len()];
     let mut before = 0;
     // Nothing in a draw changes an outcome, and the places are in the order of outcomes.
     for equals in places.chunk_by(|a, b| a.summary.outcome == b.summary.outcome) {
-        let mut orders = vec![0_u64; equals.len() * DRAWS_AT_ONCE];
-        for block in (0..draws).step_by(DRAWS_AT_ONCE) {
-            let block = block..draws.min(block + DRAWS_AT_ONCE);
-            for (index, place) in equals.iter().enumerate() {
-                for (row, draw) in block.clone().enumerate() {
-                    // One number to sort by: the score upside down, then who has it.
-                    orders[row * equals.len() + index] =
-                        u64::from(!ascending(score(place, draw))) << 32 | (before + index) as u64;
-                }
+        let mut orders = vec![0_u64; equals.len() * draws.len()];
+        for (index, place) in equals.iter().enumerate() {
+            for (row, draw) in draws.clone().enumerate() {
+                // One number to sort by: the score upside down, then who has it.
+                orders[row * equals.len() + index] =
+                    u64::from(!ascending(score(place, draw))) << 32 | (before + index) as u64;
             }
-            for (draw, order) in block.zip(orders.chunks_exact_mut(equals.len())) {
-                order.sort_unstable();
-                let mut first = (before, None);
-                for (position, &key) in (before..).zip(order.iter()) {
-                    let points = f64::from(from_ascending(!((key >> 32) as u32)));
-                    if !first.1.is_some_and(|best: f64| best - points <= TIE_POINTS + 1e-9) {
-                        first = (position, Some(points));
-                    }
-                    let this = (key & u64::from(u32::MAX)) as usize;
-                    ranks[this * draws + draw] = first.0 as u32 + 1;
+        }
+        for (row, order) in orders.chunks_exact_mut(equals.len()).enumerate() {
+            order.sort_unstable();
+            let mut first = (before, None);
+            for (position, &key) in (before..).zip(order.iter()) {
+                let points = f64::from(from_ascending(!((key >> 32) as u32)));
+                if !first.1.is_some_and(|best: f64| best - points <= TIE_POINTS + 1e-9) {
+                    first = (position, Some(points));
                 }
+                let this = (key & u64::from(u32::MAX)) as usize;
+                ranks[this * draws.len() + row] = first.0 as u32 + 1;
             }
         }
         before += equals.len();
     }
-    if draws == 0 {
-        return vec![None; places.len()];
-    }
-    let at =
-        |ranks: &[u32], share: f64| ranks[((ranks.len() as f64 - 1.0) * share).round() as usize] as usize;
     ranks
-        .chunks_exact_mut(draws)
-        .map(|ranks| {
-            ranks.sort_unstable();
-            Some([at(ranks, 0.025), at(ranks, 0.975)])
-        })
-        .collect()
 }
 
 /// The number whose order as an integer is that of the score.

@@ -10,7 +10,7 @@ mod folder;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use tribunal_judge::{SourceFile, Verdict};
+use tribunal_judge::{Rubric, SourceFile, Verdict};
 
 use self::database::Database;
 use self::folder::Folder;
@@ -145,13 +145,28 @@ impl Store {
         self.keep(&Bundle::new(verdict.clone(), sources.to_vec()))
     }
 
+    /// As [`Store::put`], of a verdict that was ruled by a rubric that this program need not carry: a database keeps the draws of its score,
+    /// which nobody could make later. A folder holds verdicts alone.
+    pub fn put_ruled(
+        &self,
+        verdict: &Verdict,
+        sources: &[SourceFile],
+        rubric: &Rubric,
+    ) -> Result<(), StoreError> {
+        self.keep_as(&Bundle::new(verdict.clone(), sources.to_vec()), || Summary::ruled(verdict, rubric))
+    }
+
     /// Keeps a bundle, at the place in the order that its time gives it, or as the last if it has none.
     pub fn keep(&self, bundle: &Bundle) -> Result<(), StoreError> {
+        self.keep_as(bundle, || Summary::of(&bundle.verdict))
+    }
+
+    fn keep_as(&self, bundle: &Bundle, summary: impl FnOnce() -> Summary) -> Result<(), StoreError> {
         if !is_id(&bundle.verdict.id) {
             return Err(StoreError::Id(clean::line(&bundle.verdict.id)));
         }
         match &self.kind {
-            Kind::Database(database) => database.keep(bundle),
+            Kind::Database(database) => database.keep(bundle, &summary()),
             Kind::Folder(folder) => folder.keep(bundle),
         }
     }

@@ -56,6 +56,15 @@ pub struct Summary {
 impl Summary {
     /// What a table shows of the verdict.
     pub fn of(verdict: &Verdict) -> Self {
+        Self::by(verdict, rubric_of(verdict).as_ref())
+    }
+
+    /// The same of a verdict by that rubric, which this program need not carry.
+    pub fn ruled(verdict: &Verdict, rubric: &Rubric) -> Self {
+        Self::by(verdict, Some(rubric).filter(|rubric| rubric.digest == verdict.judge.rubric))
+    }
+
+    fn by(verdict: &Verdict, rubric: Option<&Rubric>) -> Self {
         let cause = verdict.findings.iter().find(|finding| finding.outcome == Outcome::Infrastructure);
         Self {
             id: verdict.id.clone(),
@@ -69,7 +78,7 @@ impl Summary {
             families: families(verdict),
             suspect: failures::kinds(verdict).first().map(|kind| kind.title.clone()),
             cause: cause.map(|finding| finding.message.clone()),
-            resampled: resampled(verdict),
+            resampled: rubric.map_or_else(Vec::new, |rubric| resampled(verdict, rubric)),
         }
     }
 
@@ -84,7 +93,8 @@ pub(crate) fn is_of_a_case(finding: &Finding) -> bool {
     finding.case.strip_prefix(finding.family.name()).is_some_and(|rest| rest.starts_with('/'))
 }
 
-fn families(verdict: &Verdict) -> BTreeMap<Family, Held> {
+/// Which cases hold, by family: what boards, pages and comparisons tell alike.
+pub(crate) fn families(verdict: &Verdict) -> BTreeMap<Family, Held> {
     let mut cases: BTreeMap<(Family, &str), (bool, bool)> = BTreeMap::new();
     for finding in verdict.findings.iter().filter(|finding| is_of_a_case(finding)) {
         let (failed, decided) = cases.entry((finding.family, &finding.case)).or_default();
@@ -118,10 +128,13 @@ pub fn rubric_of(verdict: &Verdict) -> Option<Rubric> {
     Rubric::parse(challenge.rubric()).ok().filter(|rubric| rubric.digest == verdict.judge.rubric)
 }
 
-fn resampled(verdict: &Verdict) -> Vec<f32> {
-    let scores = rubric_of(verdict).map_or_else(Vec::new, |rubric| verdict.resampled_scores(&rubric));
+fn resampled(verdict: &Verdict, rubric: &Rubric) -> Vec<f32> {
     // Two decimals: more would be noise, and take room ten thousand times over.
-    scores.into_iter().map(|score| ((score * 100.0).round() / 100.0) as f32).collect()
+    verdict
+        .resampled_scores(rubric)
+        .into_iter()
+        .map(|score| ((score * 100.0).round() / 100.0) as f32)
+        .collect()
 }
 
 /// The weighted mean of a verdict's assessed dimensions, before any gate: with the gates, its score.

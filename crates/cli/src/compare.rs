@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use tribunal_board::compare::{Contestant, Paired, compare, document};
+use tribunal_board::compare::{Contestant, Paired, compare, document, never_met};
 use tribunal_board::{Store, StoreError, Summary, document, ranking};
 use tribunal_judge::{Hearing, Order, Reference, Ruling, Seed, Verdict};
 use tribunal_runner::Submission;
@@ -27,6 +27,9 @@ pub fn run(options: &CompareOptions, common: &Common) -> Result<Exit, Failure> {
     let mut contestants: Vec<Contestant> =
         options.contestants.iter().map(|name| search.find(name)).collect::<Result<_, _>>()?;
     tell_apart(&mut contestants, &options.contestants);
+    if let Some(why) = never_met(&contestants) {
+        return Err(Failure::Usage(tribunal_board::clean::line(&why)));
+    }
     let paired = if options.interleaved { interleaved(&order, &contestants, &progress)? } else { Vec::new() };
     let comparison = compare(&contestants, &paired);
     let mut out = anstream::stdout();

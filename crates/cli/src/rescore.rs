@@ -57,7 +57,7 @@ pub fn run(options: &RescoreOptions, common: &Common) -> Result<Exit, Failure> {
         if seen.insert(after.id.clone()) {
             if options.write {
                 let sources = store.sources(&before.id).map_err(not_got)?;
-                store.put(&after, &sources).map_err(not_got)?;
+                store.put_ruled(&after, &sources, &rubric).map_err(not_got)?;
             }
             changes.push(change(&before, &after));
         }

@@ -201,7 +201,7 @@ fn contestants_are_compared_from_folders_names_and_ids() {
     let compared = tribunal.run(["compare", "two-pass-c", &id, "--format", "json"]);
     assert_eq!(compared.code, 0, "{}", compared.stderr);
     let comparison: Value = serde_json::from_str(&compared.stdout).expect("a comparison");
-    assert_eq!(comparison["schema"], "tribunal.comparison/1");
+    assert_eq!(comparison["schema"], "tribunal.comparison/2");
     assert_eq!(comparison["contestants"][1], wrong);
     assert_eq!(comparison["challenges"][0]["overall"]["winner"], 0);
     // A folder that was not judged yet is judged, and kept.

@@ -26,17 +26,18 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
-use tribunal_judge::{Dimension, Family, Finding, Outcome, Ruling, Verdict};
+use tribunal_judge::{Dimension, Family, Outcome, Ruling, Verdict};
 
 use crate::ranking::TIE_POINTS;
-use crate::{failures, summary, words};
+use crate::summary::{self, Held, Summary};
+use crate::{failures, words};
 use draws::Draws;
 pub use edge::Edge;
 pub use pages::document;
 pub use rank::{Met, Record, Standing};
 
 /// Version of the comparison's form.
-pub const FORM: &str = "tribunal.comparison/1";
+pub const FORM: &str = "tribunal.comparison/2";
 
 /// Bytes and other counts closer than this are equal.
 const COUNT_NOISE: f64 = 0.01;
@@ -72,7 +73,7 @@ pub struct Paired {
 /// Contestants side by side.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
-    /// Always `tribunal.comparison/1`.
+    /// Always `tribunal.comparison/2`.
     pub schema: &'static str,
     /// Who, in the order asked for; all lists below follow it.
     pub contestants: Vec<String>,
@@ -107,8 +108,8 @@ pub struct OnChallenge {
     pub measurements: Vec<Measured>,
     /// Failures that not everybody has, the gravest first.
     pub deciding: Vec<Deciding>,
-    /// What each has ahead of all others.
-    pub strengths: Vec<Vec<String>>,
+    /// What each did best: where it is ahead of all others, by more than the noise.
+    pub strengths: Vec<Vec<Strength>>,
     /// What each fails in or falls behind with.
     pub weaknesses: Vec<Vec<String>>,
     /// The best of each dimension together.
@@ -154,6 +155,31 @@ pub struct Row {
     pub values: Vec<Option<f64>>,
     /// Who is ahead.
     pub edge: Edge,
+}
+
+/// Something that nobody else does as well.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Strength {
+    /// Of what kind it is.
+    pub ground: Ground,
+    /// What: a dimension, a family of cases, a requirement, a measurement with its workload.
+    pub what: String,
+    /// By how much, in words; empty where nobody else does it at all.
+    pub lead: String,
+}
+
+/// The kinds of strengths, in the order in which they are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ground {
+    /// A higher score in a dimension.
+    Score,
+    /// A larger share of a family's cases holds.
+    Cases,
+    /// What was asked for, and only one does.
+    Requirement,
+    /// Less time or memory.
+    Measurement,
 }
 
 /// Something asked for, and who does it.
@@ -219,6 +245,21 @@ pub struct Hybrid {
     pub score: Option<f64>,
 }
 
+/// Why contestants cannot be held against each other, if no two have a challenge in common: who has a verdict on what. Not yet cleaned.
+pub fn never_met(contestants: &[Contestant]) -> Option<String> {
+    let challenges = |one: &Contestant| -> BTreeSet<String> {
+        one.verdicts.iter().map(|verdict| verdict.submission.challenge.clone()).collect()
+    };
+    let all: Vec<BTreeSet<String>> = contestants.iter().map(challenges).collect();
+    let met = (0..all.len()).any(|a| all[a + 1..].iter().any(|other| !all[a].is_disjoint(other)));
+    let has = |(one, challenges): (&Contestant, &BTreeSet<String>)| {
+        let challenges: Vec<&str> = challenges.iter().map(String::as_str).collect();
+        format!("{} has a verdict on {}", one.label, challenges.join(", "))
+    };
+    let who: Vec<String> = contestants.iter().zip(&all).map(has).collect();
+    (!met).then(|| format!("no two of them have a challenge in common: {}", who.join("; ")))
+}
+
 /// Holds contestants against each other. `paired` are times taken in turns, where that was done.
 pub fn compare(contestants: &[Contestant], paired: &[Paired]) -> Comparison {
     let challenges: BTreeSet<&str> = contestants
@@ -263,7 +304,6 @@ fn on_challenge(
     let dimensions = dimensions(verdicts, draws);
     let families = families(verdicts);
     let requirements = requirements(verdicts);
-    let (strengths, weaknesses) = merits(verdicts, &dimensions, &families, &requirements, &measurements);
     OnChallenge {
         challenge: challenge.to_owned(),
         entries: verdicts
@@ -278,12 +318,12 @@ fn on_challenge(
         hybrid: hybrid(&dimensions),
         deciding: deciding(verdicts),
         cautions: cautions(verdicts, &measurements),
+        strengths: strengths(verdicts.len(), &dimensions, &families, &requirements, &measurements),
+        weaknesses: weaknesses(verdicts, &measurements),
         dimensions,
         families,
         requirements,
         measurements,
-        strengths,
-        weaknesses,
     }
 }
 
@@ -345,31 +385,19 @@ fn dimensions(verdicts: &[Option<&Verdict>], draws: &Draws) -> Vec<Row> {
 
 /// Everybody meets the same cases of a family, so a difference in shares is no matter of chance.
 fn families(verdicts: &[Option<&Verdict>]) -> Vec<Row> {
-    let held = |verdict: &Verdict| {
-        let mut cases: BTreeMap<Family, BTreeMap<&str, bool>> = BTreeMap::new();
-        for finding in verdict.findings.iter().filter(|finding| counts(finding)) {
-            let held = cases.entry(finding.family).or_default().entry(&finding.case).or_insert(true);
-            *held &= finding.outcome == Outcome::Pass;
-        }
-        let share = |cases: BTreeMap<&str, bool>| {
-            100.0 * cases.values().filter(|held| **held).count() as f64 / cases.len() as f64
-        };
-        cases.into_iter().map(|(family, cases)| (family, share(cases))).collect::<BTreeMap<_, _>>()
-    };
-    let shares: Vec<BTreeMap<Family, f64>> =
-        verdicts.iter().map(|verdict| verdict.map_or_else(BTreeMap::new, held)).collect();
-    let families: BTreeSet<Family> = shares.iter().flat_map(|shares| shares.keys().copied()).collect();
+    let held: Vec<BTreeMap<Family, Held>> =
+        verdicts.iter().map(|verdict| verdict.map_or_else(BTreeMap::new, summary::families)).collect();
     let row = |family: Family| {
-        let values: Vec<Option<f64>> = shares.iter().map(|shares| shares.get(&family).copied()).collect();
-        Row { name: family.name(), weight: None, edge: Edge::of_scores(&values, |_, _| None), values }
+        let share = |held: &BTreeMap<Family, Held>| {
+            let held = held.get(&family).filter(|held| held.cases > 0)?;
+            Some(100.0 * held.held as f64 / held.cases as f64)
+        };
+        let values: Vec<Option<f64>> = held.iter().map(share).collect();
+        let edge = Edge::of_scores(&values, |_, _| None);
+        values.iter().any(Option::is_some).then(|| Row { name: family.name(), weight: None, values, edge })
     };
-    families.into_iter().map(row).collect()
-}
-
-/// Whether a finding says that a case held or did not.
-fn counts(finding: &Finding) -> bool {
-    matches!(finding.dimension, Dimension::Correctness | Dimension::Stability)
-        && matches!(finding.outcome, Outcome::Pass | Outcome::Fail | Outcome::Integrity)
+    let families: BTreeSet<Family> = held.iter().flat_map(|held| held.keys().copied()).collect();
+    families.into_iter().filter_map(row).collect()
 }
 
 fn requirements(verdicts: &[Option<&Verdict>]) -> Vec<Requirement> {
@@ -501,15 +529,51 @@ fn deciding(verdicts: &[Option<&Verdict>]) -> Vec<Deciding> {
     deciding.into_iter().map(|(_, one)| one).collect()
 }
 
-/// What each has ahead of all others, and what each fails in or falls behind with.
-fn merits(
-    verdicts: &[Option<&Verdict>],
+/// What each did best: where it is ahead of all others.
+fn strengths(
+    contestants: usize,
     dimensions: &[Row],
     families: &[Row],
     requirements: &[Requirement],
     measurements: &[Measured],
-) -> (Vec<Vec<String>>, Vec<Vec<String>>) {
-    let mut strengths = vec![Vec::new(); verdicts.len()];
+) -> Vec<Vec<Strength>> {
+    let mut strengths = vec![Vec::new(); contestants];
+    let mut add = |who: usize, ground: Ground, what: String, lead: String| {
+        strengths[who].push(Strength { ground, what, lead });
+    };
+    for row in dimensions {
+        if let Edge::Won { winner, margin: Some(margin), .. } = row.edge {
+            add(winner, Ground::Score, row.name.to_owned(), format!("by {margin:.1} points"));
+        }
+    }
+    for row in families {
+        if let (Edge::Won { winner, margin: Some(margin), .. }, others) =
+            (&row.edge, row.values.iter().flatten())
+            && let Some(share) = row.values[*winner]
+        {
+            let next = if others.count() > 2 { "the next" } else { "the other" };
+            let lead = format!("{share:.0} % hold, of {next} {:.0} %", share - margin);
+            add(*winner, Ground::Cases, row.name.to_owned(), lead);
+        }
+    }
+    for requirement in requirements {
+        let all = 0..requirement.met.len();
+        let does: Vec<usize> = all.filter(|&who| requirement.met[who] == Some(true)).collect();
+        if let ([only], true) = (does.as_slice(), requirement.met.contains(&Some(false))) {
+            add(*only, Ground::Requirement, requirement.text.clone(), String::new());
+        }
+    }
+    for row in measurements {
+        let Edge::Won { winner, margin: Some(margin), .. } = row.edge else { continue };
+        let next = if row.values.iter().flatten().count() > 2 { "the next" } else { "the other" };
+        let lead = format!("{next} takes {}× as much", words::significant(margin));
+        add(winner, Ground::Measurement, of_workload(row), lead);
+    }
+    strengths
+}
+
+/// What each fails in or falls behind with.
+fn weaknesses(verdicts: &[Option<&Verdict>], measurements: &[Measured]) -> Vec<Vec<String>> {
     let mut weaknesses = vec![Vec::new(); verdicts.len()];
     for (who, verdict) in verdicts.iter().enumerate() {
         let mut told = BTreeSet::new();
@@ -520,40 +584,19 @@ fn merits(
             }
         }
     }
-    for row in dimensions {
-        if let Edge::Won { winner, margin: Some(margin), .. } = row.edge {
-            strengths[winner].push(format!("{}: ahead by {margin:.1} points", row.name));
-        }
-    }
-    for row in families {
-        if let Edge::Won { winner, .. } = row.edge
-            && row.values[winner] == Some(100.0)
+    for row in measurements.iter().filter(|row| matches!(row.edge, Edge::Won { .. })) {
+        let over = |(who, over): (usize, &Option<Ratio>)| Some((who, (*over)?.ratio));
+        for (who, ratio) in
+            row.over_best.iter().enumerate().filter_map(over).filter(|(_, ratio)| *ratio >= 2.0)
         {
-            strengths[winner].push(format!("the only one to hold in every {} case", row.name));
+            weaknesses[who].push(format!("{}: {}× the best", of_workload(row), words::significant(ratio)));
         }
     }
-    for requirement in requirements {
-        let does: Vec<usize> =
-            (0..verdicts.len()).filter(|&who| requirement.met[who] == Some(true)).collect();
-        let missed = (0..verdicts.len()).filter(|&who| requirement.met[who] == Some(false)).count();
-        if let ([only], true) = (does.as_slice(), missed > 0) {
-            strengths[*only].push(format!("the only one to do it: {}", requirement.text));
-        }
-    }
-    for row in measurements {
-        let Edge::Won { winner, .. } = row.edge else { continue };
-        let what = format!("{} of {}", words::spoken(&row.name), row.workload);
-        let ratios = row.over_best.iter().enumerate().filter_map(|(who, over)| Some((who, (*over)?.ratio)));
-        let ratios: Vec<(usize, f64)> = ratios.collect();
-        if let Some(nearest) = ratios.iter().map(|(_, ratio)| *ratio).min_by(f64::total_cmp) {
-            let next = if ratios.len() > 1 { "the next takes" } else { "the other takes" };
-            strengths[winner].push(format!("{what}: {next} {}× as much", words::significant(nearest)));
-        }
-        for (who, ratio) in ratios.into_iter().filter(|(_, ratio)| *ratio >= 2.0) {
-            weaknesses[who].push(format!("{what}: {}× the best", words::significant(ratio)));
-        }
-    }
-    (strengths, weaknesses)
+    weaknesses
+}
+
+fn of_workload(row: &Measured) -> String {
+    format!("{} of {}", words::spoken(&row.name), row.workload)
 }
 
 fn hybrid(dimensions: &[Row]) -> Hybrid {
@@ -578,8 +621,7 @@ fn hybrid(dimensions: &[Row]) -> Hybrid {
 }
 
 fn cautions(verdicts: &[Option<&Verdict>], measurements: &[Measured]) -> Vec<String> {
-    let judged: Vec<summary::Summary> =
-        verdicts.iter().flatten().map(|verdict| summary::Summary::of(verdict)).collect();
+    let judged: Vec<Summary> = verdicts.iter().flatten().map(|verdict| Summary::of(verdict)).collect();
     let mut cautions = crate::ranking::cautions(&judged.iter().collect::<Vec<_>>());
     let apart = measurements.iter().filter(|row| row.unit == "s" && row.edge == Edge::Undecided).count();
     if apart > 0 {

@@ -2,7 +2,7 @@
 
 use tribunal_judge::Ruling;
 
-use super::{Comparison, Deciding, Edge, Measured, OnChallenge, Ratio};
+use super::{Comparison, Deciding, Edge, Ground, Measured, OnChallenge, Ratio};
 use crate::document::{Document, Table, Text};
 use crate::svg::{self, Rivalry};
 use crate::words;
@@ -10,8 +10,16 @@ use crate::words;
 /// Deciding findings that are shown for a challenge.
 const DECIDING_MAX: usize = 12;
 
-/// Strengths and weaknesses that are shown of each.
+/// Strengths on one ground, and weaknesses, that are shown of each.
 const MERITS_MAX: usize = 8;
+
+/// The grounds of strengths as they are told.
+const GROUNDS: [(Ground, &str); 4] = [
+    (Ground::Score, "scores"),
+    (Ground::Cases, "cases"),
+    (Ground::Requirement, "asked for, and done by nobody else"),
+    (Ground::Measurement, "measured"),
+];
 
 /// The comparison as a page.
 pub fn document(comparison: &Comparison) -> Document {
@@ -389,26 +397,46 @@ fn value_cell(row: &Measured, value: Option<f64>, over: Option<Ratio>) -> Text {
     (words::quantity(value, &row.unit) + &over).into()
 }
 
+/// What each did best, ground by ground, and below it what each does not do well.
 fn merits(page: &mut Document, comparison: &Comparison, on: &OnChallenge) {
-    for (title, all, none) in [
-        ("Strengths", &on.strengths, "nothing ahead of everybody else"),
-        ("Weaknesses", &on.weaknesses, "nothing that failed"),
-    ] {
-        page.heading(3, title);
-        let of = |(who, merits): (usize, &Vec<String>)| {
-            on.entries[who].as_ref()?;
-            let mut text = Text::name(&comparison.contestants[who]).then(": ");
-            if merits.is_empty() {
-                return Some(text.then(none));
-            }
-            for (index, merit) in merits.iter().take(MERITS_MAX).enumerate() {
-                text = text.then(if index > 0 { "; " } else { "" }).then(Text::foreign(merit));
-            }
-            let more = merits.len().saturating_sub(MERITS_MAX);
-            Some(if more > 0 { text.then(format!("; and {more} more")) } else { text })
-        };
-        page.list(all.iter().enumerate().filter_map(of).collect());
+    page.heading(3, "What each did best");
+    let judged: Vec<usize> = (0..on.entries.len()).filter(|&who| on.entries[who].is_some()).collect();
+    let (best, rest): (Vec<usize>, Vec<usize>) =
+        judged.iter().partition(|&&who| !on.strengths[who].is_empty());
+    for who in best {
+        page.paragraph(Text::name(&comparison.contestants[who]).then(", ahead of all others:"));
+        let told = GROUNDS.into_iter().filter_map(|(ground, title)| {
+            let of_ground = on.strengths[who].iter().filter(|strength| strength.ground == ground);
+            let items = of_ground.map(|strength| {
+                let lead =
+                    if strength.lead.is_empty() { String::new() } else { format!(" ({})", strength.lead) };
+                Text::foreign(&strength.what).then(lead)
+            });
+            let items: Vec<Text> = items.collect();
+            (!items.is_empty()).then(|| enumerated(Text::strong(title).then(": "), items))
+        });
+        page.list(told.collect());
     }
+    if !rest.is_empty() {
+        page.paragraph(names(comparison, &rest).then(": nothing that others do not do as well."));
+    }
+    page.heading(3, "Weaknesses");
+    let of = |&who: &usize| {
+        let items: Vec<Text> = on.weaknesses[who].iter().map(Text::foreign).collect();
+        let name = Text::name(&comparison.contestants[who]).then(": ");
+        if items.is_empty() { name.then("nothing that failed") } else { enumerated(name, items) }
+    };
+    page.list(judged.iter().map(of).collect());
+}
+
+/// The first of them, one after the other, and how many more there are.
+fn enumerated(text: Text, items: Vec<Text>) -> Text {
+    let more = items.len().saturating_sub(MERITS_MAX);
+    let mut text = text;
+    for (index, item) in items.into_iter().take(MERITS_MAX).enumerate() {
+        text = text.then(if index > 0 { "; " } else { "" }).then(item);
+    }
+    if more > 0 { text.then(format!("; and {more} more")) } else { text }
 }
 
 fn names(comparison: &Comparison, who: &[usize]) -> Text {

@@ -1,7 +1,7 @@
 use super::*;
 use crate::{Style, samples};
 use serde_json::Value;
-use tribunal_judge::{Evidence, Measurement, Rubric, challenges};
+use tribunal_judge::{Evidence, Finding, Measurement, Rubric, challenges};
 
 /// The sample evidence, ruled on by the rubric of a challenge, so that it can be drawn anew.
 fn ruled(challenge: &str, change: impl FnOnce(&mut Evidence)) -> Verdict {
@@ -367,4 +367,60 @@ fn nobody_and_one_are_no_reason_to_fall_over() {
     let alone = compare(&[contestant("a", vec![samples::accepted()]), contestant("b", vec![])], &[]);
     assert_eq!(alone.challenges[0].overall, Edge::Uncontested);
     document(&alone);
+}
+
+#[test]
+fn contestants_without_a_common_challenge_are_named_with_what_they_have() {
+    let softmax = "fused_softmax_topk";
+    let a = contestant("a", vec![ruled(LAYER_NORM, |_| ())]);
+    let b = contestant("b", vec![ruled(softmax, |_| ()), ruled("kv_cache", |_| ())]);
+    assert_eq!(
+        never_met(&[a.clone(), b.clone()]).unwrap(),
+        "no two of them have a challenge in common: a has a verdict on layer_norm_backward; \
+         b has a verdict on fused_softmax_topk, kv_cache"
+    );
+    // Two who met are enough.
+    let c = contestant("c", vec![ruled("kv_cache", |_| ())]);
+    assert_eq!(never_met(&[a, b, c]), None);
+}
+
+#[test]
+fn what_each_did_best_is_told_by_its_ground_and_lead() {
+    let failing = |cases: usize| {
+        move |evidence: &mut Evidence| {
+            for finding in evidence.findings.iter_mut().filter(|f| f.family == Family::Batch).take(cases) {
+                (finding.outcome, finding.severity) = (Outcome::Fail, tribunal_judge::Severity::Minor);
+            }
+        }
+    };
+    let faster = |evidence: &mut Evidence| {
+        failing(1)(evidence);
+        timed(0.5, 1.02)(evidence);
+    };
+    let slower = |evidence: &mut Evidence| timed(1.0, 1.02)(evidence);
+    let contestants =
+        [contestant("a", vec![ruled(LAYER_NORM, faster)]), contestant("b", vec![ruled(LAYER_NORM, slower)])];
+    let on = &compare(&contestants, &[]).challenges[0];
+    let told = |who: usize, ground: Ground| -> Vec<(&str, &str)> {
+        let of_ground = on.strengths[who].iter().filter(|strength| strength.ground == ground);
+        of_ground.map(|strength| (strength.what.as_str(), strength.lead.as_str())).collect()
+    };
+    assert_eq!(
+        told(0, Ground::Measurement)[0],
+        ("time of 512x768", "the other takes 2.00× as much"),
+        "{:?}",
+        on.strengths
+    );
+    assert_eq!(told(1, Ground::Cases), [("batch", "100 % hold, of the other 0 %")]);
+    assert!(told(0, Ground::Cases).is_empty() && told(1, Ground::Measurement).is_empty());
+}
+
+#[test]
+fn families_hold_by_the_same_rule_as_everywhere() {
+    let verdict = samples::rejected();
+    let on = &compare(&[contestant("a", vec![verdict.clone()])], &[]).challenges[0];
+    for (family, held) in Summary::of(&verdict).families {
+        let row = on.families.iter().find(|row| row.name == family.name()).unwrap();
+        assert_eq!(row.values[0], Some(100.0 * held.held as f64 / held.cases as f64), "{}", row.name);
+    }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::{Block, Document, Piece, Table, Text};
-use crate::markdown::escape::{code, text};
+use crate::markdown::escape::{cell, code, text};
 
 /// The document as Markdown.
 pub fn show(document: &Document) -> String {
@@ -26,7 +26,7 @@ fn block(block: &Block) -> String {
 
 fn rows(table: &Table) -> String {
     let line = |cells: &[Text]| {
-        let cells: Vec<String> = cells.iter().map(inline).collect();
+        let cells: Vec<String> = cells.iter().map(|text| cell(&inline(text))).collect();
         format!("| {} |\n", cells.join(" | "))
     };
     let mut page = line(&table.head);

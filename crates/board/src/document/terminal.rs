@@ -1,13 +1,10 @@
 //! A document for a terminal.
 
-use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, TableStyle};
-
 use super::{Block, Document, Piece, Table, Text};
 use crate::Style;
 use crate::clean;
+use crate::terminal::grid::Grid;
 use crate::terminal::paint::{Paint, wrap};
-
-const RULED: TableStyle = TableStyle::new().header_separator(LineStyle::new('─', '─', '─', '─'));
 
 /// Longest foreign text shown.
 const CHARS_MAX: usize = 300;
@@ -31,21 +28,15 @@ fn block(block: &Block, paint: Paint, width: usize) -> String {
 }
 
 fn rows(table: &Table, width: usize) -> String {
-    let mut laid = comfy_table::Table::new();
-    laid.load_style(RULED).set_content_arrangement(ContentArrangement::Dynamic);
-    laid.set_width(u16::try_from(width).unwrap_or(u16::MAX));
-    laid.set_header(table.head.iter().map(inline));
-    for row in &table.rows {
-        laid.add_row(row.iter().map(inline));
-    }
-    for (index, column) in laid.column_iter_mut().enumerate() {
-        column.set_padding((0, 2));
-        if table.is_number(index) {
-            column.set_cell_alignment(CellAlignment::Right);
-            column.set_constraint(ColumnConstraint::ContentWidth);
-        }
-    }
-    laid.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
+    let line = |cells: &[Text]| cells.iter().map(inline).collect();
+    let grid = Grid {
+        head: line(&table.head),
+        rows: table.rows.iter().map(|row| line(row)).collect(),
+        columns: table.columns.clone(),
+        heads_follow: true,
+        gap: 3,
+    };
+    grid.lay(width)
 }
 
 fn inline(text: &Text) -> String {

@@ -31,9 +31,13 @@ pub fn code(hostile: &str) -> String {
     let fence = "`".repeat(longest + 1);
     // A space inside is stripped in pairs, and keeps the fence apart from a backtick of the text.
     let pad = if clean.starts_with(['`', ' ']) || clean.ends_with(['`', ' ']) { " " } else { "" };
-    // A table's row is split before code is recognised; there, and only there, `\|` is read as `|`. Outside of tables
-    // the backslash is shown: ugly and harmless.
-    format!("{fence}{pad}{}{pad}{fence}", clean.replace('|', "\\|"))
+    format!("{fence}{pad}{clean}{pad}{fence}")
+}
+
+/// What [`text`] and [`code`] made, to stand in a table. A row is split before code is recognised; there, and only there, `\|` is
+/// read as `|`. Prose has none: it spells the sign as an entity.
+pub fn cell(markdown: &str) -> String {
+    markdown.replace('|', "\\|")
 }
 
 fn becomes_a_link(word: &str) -> bool {
@@ -128,13 +132,22 @@ mod tests {
             ("a`b", "``a`b``"),
             ("``", "``` `` ```"),
             ("`", "`` ` ``"),
-            ("a|b", "`a\\|b`"),
+            ("a|b", "`a|b`"),
             ("", "—"),
             (" ", "—"),
             ("\n\n# x", "`   # x `"),
         ] {
             assert_eq!(code(hostile), shown, "{hostile:?}");
         }
+    }
+
+    #[test]
+    fn a_backslash_stands_before_a_bar_in_tables_alone() {
+        for (hostile, outside, inside) in [("a|b", "`a|b`", "`a\\|b`"), ("||", "`||`", "`\\|\\|`")] {
+            assert_eq!([code(hostile), cell(&code(hostile))], [outside, inside]);
+        }
+        assert_eq!(text("see http://a|b"), "see `http://a|b`");
+        assert_eq!(cell(&text("a | http://a|b")), "a &#124; `http://a\\|b`");
     }
 
     proptest! {
@@ -153,7 +166,7 @@ mod tests {
 
         #[test]
         fn a_cell_of_code_keeps_its_row_whole(hostile in "[`|\\\\ a]{0,12}") {
-            let escaped = code(&hostile);
+            let escaped = cell(&code(&hostile));
             let mut before = ' ';
             for c in escaped.chars() {
                 prop_assert!(c != '|' || before == '\\');

@@ -11,7 +11,7 @@ use tribunal_judge::{Dimension, Measurement, Outcome, Verdict};
 use crate::phrases::{against, legend, provenance, range, rank, score, short, why_unranked};
 use crate::ranking::{self, Standings};
 use crate::{Summary, failures, summary, words};
-use escape::{code, text};
+use escape::{cell, code, text};
 
 /// Kinds of failure that are shown: a file may be longer than a screen.
 const KINDS_MAX: usize = 20;
@@ -125,10 +125,10 @@ fn measurements(measurements: &[Measurement]) -> String {
         let _ = writeln!(
             page,
             "| {} | {} | {} | {} |",
-            text(&words::spoken(&measurement.name)),
-            code(&measurement.workload),
-            text(&value),
-            text(&against(measurement))
+            cell(&text(&words::spoken(&measurement.name))),
+            cell(&code(&measurement.workload)),
+            cell(&text(&value)),
+            cell(&text(&against(measurement)))
         );
     }
     page
@@ -178,8 +178,8 @@ fn standings(standings: &Standings<'_>) -> String {
                 "| {} | {} | {} | {} | {} | {} |",
                 rank(place),
                 range(place),
-                code(&place.label),
-                code(&summary.submission.language),
+                cell(&code(&place.label)),
+                cell(&code(&summary.submission.language)),
                 summary.outcome.name(),
                 score(place).replace('*', "\\*")
             );
@@ -187,7 +187,7 @@ fn standings(standings: &Standings<'_>) -> String {
                 let part = summary.dimensions.get(&dimension).and_then(|part| part.score);
                 let _ = write!(page, " {} |", words::score(part));
             }
-            let _ = writeln!(page, " {} |", text(summary.suspect.as_deref().unwrap_or("")));
+            let _ = writeln!(page, " {} |", cell(&text(summary.suspect.as_deref().unwrap_or(""))));
         }
         let _ = writeln!(page, "\n{}", legend(standings).replace('*', "\\*"));
     }

@@ -22,7 +22,7 @@ use tribunal_contract::{Challenge, DType, Language, emit};
 use tribunal_judge::{Finding, JudgeInfo, Record};
 
 use crate::clean;
-use crate::markdown::escape::{code, text};
+use crate::markdown::escape::{cell, code, text};
 use plan::Plan;
 
 /// What is to be written down.
@@ -175,7 +175,12 @@ fn readme(replay: &Replay<'_>, plan: &Plan<'_>, command: Option<&str>) -> String
     for array in plan.arrays() {
         let of = array.tensor.spec();
         widened |= of.dtype == DType::BFloat16;
-        let _ = writeln!(page, "| {} | {} |", code(&format!("{}.npy", array.stem)), code(&of.to_string()));
+        let _ = writeln!(
+            page,
+            "| {} | {} |",
+            cell(&code(&format!("{}.npy", array.stem))),
+            cell(&code(&of.to_string()))
+        );
     }
     if widened {
         page += "\nnumpy has no bfloat16: those arrays are kept as float32, which holds every bfloat16 exactly.\n";

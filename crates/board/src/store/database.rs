@@ -13,6 +13,7 @@ use std::time::{Duration, Instant, SystemTime};
 use flate2::Compression;
 use flate2::read::ZlibDecoder;
 use flate2::write::ZlibEncoder;
+use rayon::prelude::*;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, TransactionBehavior, params};
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
@@ -34,6 +35,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// No verdict unpacks to more than this; a damaged one might.
 const UNPACKED_BYTES_MAX: u64 = 1 << 30;
+
+/// Verdicts that are unpacked together: as many lie in memory at once.
+const VERDICTS_AT_ONCE: usize = 128;
 
 /// Summaries lie apart from the evidence, so that a table reads little.
 const TABLES: &str = "
@@ -115,13 +119,13 @@ impl Database {
         &self.path
     }
 
-    pub(super) fn keep(&self, bundle: &Bundle) -> Result<(), StoreError> {
+    pub(super) fn keep(&self, bundle: &Bundle, summary: &Summary) -> Result<(), StoreError> {
         let Bundle { verdict, .. } = bundle;
         let packed = pack(json::line(verdict).as_bytes());
         let files = serde_json::to_string(&bundle.sources).expect("a list of texts");
         let files_packed = pack(files.as_bytes());
         let files_sha256: String = Sha256::digest(&files).iter().map(|byte| format!("{byte:02x}")).collect();
-        let (summary, draws) = split(Summary::of(verdict));
+        let (summary, draws) = split(summary);
 
         let put = |connection: &mut Connection| -> rusqlite::Result<()> {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -226,55 +230,41 @@ impl Database {
     }
 
     pub(super) fn summaries(&self) -> Result<(Vec<Summary>, Vec<Damaged>), StoreError> {
-        /// When it was kept, its number and id, and its summary where it is of our form.
-        type Row = (i64, i64, String, Option<Summary>);
-        let read = |connection: &Connection| -> rusqlite::Result<Vec<Row>> {
-            let mut statement = connection
-                .prepare("SELECT kept_at_ms, seq, id, summary_form, summary, draws FROM verdicts")?;
-            let rows = statement.query_map([], |row| {
-                let ours = row.get::<_, u32>(3)? == summary::FORM;
-                let (text, draws) = (row.get_ref(4)?.as_bytes()?, row.get_ref(5)?.as_bytes()?);
-                let summary = ours.then(|| join(text, draws)).flatten();
-                let id = String::from_utf8_lossy(row.get_ref(2)?.as_bytes()?).into_owned();
-                Ok((row.get(0)?, row.get(1)?, id, summary))
-            })?;
-            rows.collect()
-        };
-        let mut rows = read(&self.lock()).map_err(sql(&self.path))?;
-        rows.sort_by_key(|row| (row.0, row.1));
-        let (mut summaries, mut damaged) = (Vec::with_capacity(rows.len()), Vec::new());
-        for (_, _, id, summary) in rows {
-            let summary = match summary {
-                Some(summary) => summary,
-                None => match self.verdict(&id) {
-                    Ok(verdict) => self.summarise(&verdict),
-                    Err(StoreError::Damaged(this)) => {
-                        damaged.push(this);
-                        continue;
-                    }
-                    Err(StoreError::NotFound { .. }) => {
-                        damaged
-                            .push(self.damaged(&id, ReadError::Syntax("its findings are gone".to_owned())));
-                        continue;
-                    }
-                    Err(error) => return Err(error),
-                },
-            };
-            summaries.push(summary);
+        let mut rows = rows(&self.lock()).map_err(sql(&self.path))?;
+        rows.sort_unstable_by_key(|row| (row.kept_at, row.seq));
+        let mut summaries: Vec<Option<Summary>> = rows.par_iter().map(Row::read).collect();
+        let unread: Vec<usize> = (0..rows.len()).filter(|&at| summaries[at].is_none()).collect();
+        let mut damaged = Vec::new();
+        for some in unread.chunks(VERDICTS_AT_ONCE) {
+            let packed = self.packed(some.iter().map(|&at| rows[at].id.as_str())).map_err(sql(&self.path))?;
+            let computed: Vec<Result<Summary, ReadError>> = (some.par_iter().zip(packed))
+                .map(|(&at, packed)| {
+                    let packed =
+                        packed.ok_or_else(|| ReadError::Syntax("its findings are gone".to_owned()))?;
+                    Ok(rows[at].compute(&unpack_verdict(&packed)?))
+                })
+                .collect();
+            for (&at, computed) in some.iter().zip(computed) {
+                match computed {
+                    Ok(summary) => summaries[at] = Some(summary),
+                    Err(why) => damaged.push(self.damaged(&rows[at].id, why)),
+                }
+            }
         }
-        Ok((summaries, damaged))
+        let computed: Vec<_> =
+            unread.iter().filter_map(|&at| Some((rows[at].seq, summaries[at].as_ref()?))).collect();
+        if !computed.is_empty() {
+            // Where they cannot be written, they are computed again the next time.
+            let _ = write_summaries(&mut self.lock(), &computed);
+        }
+        Ok((summaries.into_iter().flatten().collect(), damaged))
     }
 
-    /// A summary of our form in place of another, so that it is computed once.
-    fn summarise(&self, verdict: &Verdict) -> Summary {
-        let summary = Summary::of(verdict);
-        let (text, draws) = split(summary.clone());
-        // Where it cannot be written, it is computed again the next time. A newer program's is left to it.
-        let _ = self.lock().execute(
-            "UPDATE verdicts SET summary_form = ?1, summary = ?2, draws = ?3 WHERE id = ?4 AND summary_form <= ?1",
-            params![summary::FORM, text, draws, verdict.id],
-        );
-        summary
+    /// The packed verdicts of these ids, where they are there.
+    fn packed<'a>(&self, ids: impl Iterator<Item = &'a str>) -> rusqlite::Result<Vec<Option<Vec<u8>>>> {
+        let connection = self.lock();
+        let mut statement = connection.prepare("SELECT verdict FROM evidence WHERE id = ?")?;
+        ids.map(|id| statement.query_row([id], |row| row.get(0)).optional()).collect()
     }
 
     pub(super) fn version(&self) -> Result<u64, StoreError> {
@@ -302,6 +292,66 @@ impl Database {
     fn damaged(&self, id: &str, why: ReadError) -> Damaged {
         Damaged { place: format!("{}, verdict {}", self.path.display(), clean::line(id)), why }
     }
+}
+
+/// A verdict's row as it lies there.
+struct Row {
+    kept_at: i64,
+    seq: i64,
+    id: String,
+    form: u32,
+    summary: Vec<u8>,
+    draws: Vec<u8>,
+}
+
+impl Row {
+    /// The summary, where it is of our form and whole.
+    fn read(&self) -> Option<Summary> {
+        (self.form == summary::FORM).then(|| join(&self.summary, &self.draws)).flatten()
+    }
+
+    /// The summary from the evidence, for want of one of our form.
+    fn compute(&self, verdict: &Verdict) -> Summary {
+        let mut summary = Summary::of(verdict);
+        // Without the rubric there are no draws but those that were made when it was at hand.
+        if summary.resampled.is_empty() && self.form <= summary::FORM {
+            summary.resampled = draws(&self.draws).unwrap_or_default();
+        }
+        summary
+    }
+}
+
+/// All rows, unread: to read them takes longer than to get them, and can be done by several threads.
+fn rows(connection: &Connection) -> rusqlite::Result<Vec<Row>> {
+    let mut statement =
+        connection.prepare("SELECT kept_at_ms, seq, id, summary_form, summary, draws FROM verdicts")?;
+    let rows = statement.query_map([], |row| {
+        Ok(Row {
+            kept_at: row.get(0)?,
+            seq: row.get(1)?,
+            id: String::from_utf8_lossy(row.get_ref(2)?.as_bytes()?).into_owned(),
+            form: row.get(3)?,
+            summary: row.get_ref(4)?.as_bytes()?.to_vec(),
+            draws: row.get_ref(5)?.as_bytes()?.to_vec(),
+        })
+    })?;
+    rows.collect()
+}
+
+/// Summaries of our form in place of others, so that they are computed once. A newer program's is left to it, and so is that of a verdict
+/// that was put since.
+fn write_summaries(connection: &mut Connection, computed: &[(i64, &Summary)]) -> rusqlite::Result<()> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    {
+        let mut statement = transaction.prepare(
+            "UPDATE verdicts SET summary_form = ?1, summary = ?2, draws = ?3 WHERE seq = ?4 AND summary_form <= ?1",
+        )?;
+        for (seq, summary) in computed {
+            let (text, draws) = split(summary);
+            statement.execute(params![summary::FORM, text, draws, seq])?;
+        }
+    }
+    transaction.commit()
 }
 
 enum State {
@@ -374,17 +424,21 @@ fn sql(path: &Path) -> impl Fn(rusqlite::Error) -> StoreError {
 }
 
 /// A summary as JSON without its draws, and these as bytes: ten thousand times two hundred numbers take long to read as text.
-fn split(mut summary: Summary) -> (String, Vec<u8>) {
-    let draws = std::mem::take(&mut summary.resampled).into_iter().flat_map(f32::to_le_bytes).collect();
-    (serde_json::to_string(&summary).expect("a summary has string keys only"), draws)
+fn split(summary: &Summary) -> (String, Vec<u8>) {
+    let draws = summary.resampled.iter().flat_map(|draw| draw.to_le_bytes()).collect();
+    let bare = Summary { resampled: Vec::new(), ..summary.clone() };
+    (serde_json::to_string(&bare).expect("a summary has string keys only"), draws)
 }
 
 /// What [`split`] parted, if it is whole.
-fn join(text: &[u8], draws: &[u8]) -> Option<Summary> {
-    let mut summary: Summary = serde_json::from_slice(text).ok()?;
-    let (draws, rest) = draws.as_chunks();
-    summary.resampled = draws.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect();
-    rest.is_empty().then_some(summary)
+fn join(text: &[u8], bytes: &[u8]) -> Option<Summary> {
+    let summary: Summary = serde_json::from_slice(text).ok()?;
+    Some(Summary { resampled: draws(bytes)?, ..summary })
+}
+
+fn draws(bytes: &[u8]) -> Option<Vec<f32>> {
+    let (draws, rest) = bytes.as_chunks();
+    rest.is_empty().then(|| draws.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect())
 }
 
 pub(super) fn pack(bytes: &[u8]) -> Vec<u8> {

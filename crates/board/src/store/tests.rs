@@ -254,6 +254,67 @@ fn summaries_of_another_form_are_computed_anew() {
 }
 
 #[test]
+fn many_summaries_of_another_form_are_computed_at_once_and_what_is_damaged_is_named() {
+    let [_, (_folder, path, store)] = both();
+    // More than are unpacked together.
+    let ids: Vec<String> = (0..300).map(|number| format!("v{number:03}")).collect();
+    let other = Connection::open(&path).unwrap();
+    other.execute_batch("PRAGMA synchronous = OFF").unwrap();
+    store.put(&with_id("v000"), &[]).unwrap();
+    for id in &ids[1..] {
+        // As an older version left them: nothing but the evidence is to be trusted.
+        other
+            .execute(
+                "INSERT INTO verdicts(id, challenge, contestant, kept_at_ms, sources, summary_form, summary, draws)
+                 SELECT ?1, challenge, contestant, kept_at_ms, sources, 1, '{}', x'' FROM verdicts WHERE id = 'v000'",
+                [id],
+            )
+            .unwrap();
+        let verdict = super::database::pack(json::line(&with_id(id)).as_bytes());
+        other.execute("INSERT INTO evidence VALUES (?1, ?2)", rusqlite::params![id, verdict]).unwrap();
+    }
+    other.execute("UPDATE evidence SET verdict = x'00' WHERE id = 'v007'", []).unwrap();
+    other.execute("DELETE FROM evidence WHERE id = 'v299'", []).unwrap();
+    for _ in 0..2 {
+        let (summaries, damaged) = store.summaries().unwrap();
+        let whole: Vec<&String> = ids.iter().filter(|id| *id != "v007" && *id != "v299").collect();
+        assert_eq!(summaries.iter().map(|summary| &summary.id).collect::<Vec<_>>(), whole);
+        assert!(
+            summaries
+                .iter()
+                .all(|summary| *summary == Summary { id: summary.id.clone(), ..summaries[0].clone() })
+        );
+        let named: Vec<bool> = damaged.iter().map(|this| this.place.ends_with("v007")).collect();
+        assert_eq!(named, [true, false], "{damaged:?}");
+    }
+    let left: i64 = other
+        .query_row("SELECT count(*) FROM verdicts WHERE summary_form = 1", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(left, 2, "all others were written back");
+}
+
+#[test]
+fn draws_by_a_rubric_that_is_not_at_hand_are_kept() {
+    let [_, (_folder, path, store)] = both();
+    let carried = tribunal_judge::challenges::find("layer_norm_backward").unwrap().rubric();
+    let changed = carried
+        .replace("correctness = 0.35", "correctness = 0.3")
+        .replace("stability = 0.15", "stability = 0.2");
+    let rubric = Rubric::parse(&changed).unwrap();
+    let verdict = Verdict::new(samples::rejected().evidence(), &rubric);
+    let draws = || store.summaries().unwrap().0.remove(0).resampled;
+    store.put(&verdict, &[]).unwrap();
+    assert!(draws().is_empty(), "nobody knows how it came to its score");
+    store.put_ruled(&verdict, &[], &rubric).unwrap();
+    let made = draws();
+    assert_eq!(made.len(), tribunal_judge::resample::DRAWS);
+    // A later form of summaries is computed without the rubric.
+    Connection::open(&path).unwrap().execute("UPDATE verdicts SET summary_form = 0", []).unwrap();
+    assert_eq!(draws(), made);
+    assert_eq!(draws(), made, "and so they are written back");
+}
+
+#[test]
 fn what_is_no_store_is_refused_and_left_as_it_was() {
     let folder = tempfile::tempdir().unwrap();
     let refused = |name: &str| {

@@ -1,19 +1,66 @@
 //! The ranking as a table.
 
-use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, TableStyle};
+use rayon::prelude::*;
 use tribunal_judge::Dimension;
 
 use super::Style;
+use super::grid::Grid;
 use super::paint::{Paint, wrap};
 use crate::phrases::{legend, range, rank, score, short, why_unranked};
 use crate::ranking::{self, Place, Standings};
 use crate::{Summary, clean, words};
 
-/// A rule under the header and no other: rows are short, and there may be many.
-const RULED: TableStyle = TableStyle::new().header_separator(LineStyle::new('─', '─', '─', '─'));
+/// A column of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Column {
+    Rank,
+    Range,
+    Name,
+    Language,
+    Outcome,
+    Score,
+    Part(Dimension),
+    Suspect,
+}
 
-/// The columns before the dimensions.
-const FIXED: [&str; 6] = ["#", "range", "name", "language", "outcome", "score"];
+impl Column {
+    fn title(self) -> &'static str {
+        match self {
+            Self::Rank => "#",
+            Self::Range => "range",
+            Self::Name => "name",
+            Self::Language => "language",
+            Self::Outcome => "outcome",
+            Self::Score => "score",
+            Self::Part(dimension) => short(dimension),
+            Self::Suspect => "main suspect",
+        }
+    }
+
+    fn kind(self) -> char {
+        match self {
+            Self::Name | Self::Suspect => 'w',
+            Self::Language | Self::Outcome => 't',
+            Self::Rank | Self::Range | Self::Score | Self::Part(_) => 'n',
+        }
+    }
+
+    fn cell(self, place: &Place<'_>) -> String {
+        let summary = place.summary;
+        match self {
+            Self::Rank => rank(place),
+            Self::Range => range(place),
+            Self::Name => clean::cut(&place.label, 80),
+            Self::Language => clean::cut(&summary.submission.language, 12),
+            Self::Outcome => summary.outcome.name().to_owned(),
+            Self::Score => score(place),
+            Self::Part(dimension) => {
+                words::score(summary.dimensions.get(&dimension).and_then(|part| part.score))
+            }
+            Self::Suspect => clean::cut(summary.suspect.as_deref().unwrap_or(""), 60),
+        }
+    }
+}
 
 /// Several verdicts, ranked within each challenge.
 pub fn board(summaries: &[Summary], style: &Style) -> String {
@@ -29,8 +76,14 @@ pub fn board(summaries: &[Summary], style: &Style) -> String {
 fn section(standings: &Standings<'_>, paint: Paint, width: usize) -> String {
     let mut text = format!("{}\n", paint.strong(&clean::line(standings.challenge)));
     if !standings.places.is_empty() {
-        text += &format!("{}\n", table(standings, width));
-        text += &paint.dim_lines(&wrap(&legend(standings), width, "", ""));
+        let (table, left_out) = table(standings, width);
+        text += &table;
+        let mut legend = legend(standings);
+        if !left_out.is_empty() {
+            let left_out: Vec<&str> = left_out.into_iter().map(Column::title).collect();
+            legend += &format!(" Left out for want of room: {}.", left_out.join(", "));
+        }
+        text += &paint.dim_lines(&wrap(&legend, width, "", ""));
     }
     for place in &standings.unranked {
         let line = format!("not ranked: {} ({})", clean::line(&place.label), why_unranked(place));
@@ -42,28 +95,42 @@ fn section(standings: &Standings<'_>, paint: Paint, width: usize) -> String {
     text
 }
 
-fn table(standings: &Standings<'_>, width: usize) -> String {
-    let mut table = Table::new();
-    table.load_style(RULED).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_width(u16::try_from(width).unwrap_or(u16::MAX));
-    let weights = assessed(standings);
-    let mut header: Vec<String> = FIXED.map(str::to_owned).to_vec();
-    header.extend(weights.iter().map(|&(dimension, _)| short(dimension).to_owned()));
-    header.push("main suspect".to_owned());
-    table.set_header(header);
-    for place in &standings.places {
-        table.add_row(row(place, &weights));
-    }
-    // Name and suspect share what is left over; all else is short and must not be broken.
-    let last = weights.len() + FIXED.len();
-    for (index, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((0, 1));
-        if index != 2 && index != last {
-            column.set_constraint(ColumnConstraint::ContentWidth);
+/// The table, and the columns for which there was no room.
+fn table(standings: &Standings<'_>, width: usize) -> (String, Vec<Column>) {
+    let assessed = assessed(standings);
+    let mut columns =
+        vec![Column::Rank, Column::Range, Column::Name, Column::Language, Column::Outcome, Column::Score];
+    columns.extend(assessed.iter().map(|&(dimension, _)| Column::Part(dimension)));
+    columns.push(Column::Suspect);
+    // The least important first: what is in the name already or weighs little in the score, which stays.
+    let mut dispensable = vec![Column::Language];
+    let mut by_weight = assessed;
+    by_weight.reverse();
+    by_weight.sort_by(|(_, one), (_, other)| one.total_cmp(other));
+    dispensable.extend(by_weight.into_iter().map(|(dimension, _)| Column::Part(dimension)));
+    dispensable.push(Column::Range);
+    let mut left_out = Vec::new();
+    let mut grid = grid(standings, &columns);
+    for column in dispensable {
+        if grid.fits(width) {
+            break;
         }
+        left_out.push(column);
+        columns.retain(|kept| *kept != column);
+        grid = self::grid(standings, &columns);
     }
-    let lines: Vec<_> = table.lines().map(|line| line.trim_end().to_owned()).collect();
-    lines.join("\n")
+    (grid.lay(width), left_out)
+}
+
+fn grid(standings: &Standings<'_>, columns: &[Column]) -> Grid {
+    let row = |place: &Place<'_>| columns.iter().map(|column| column.cell(place)).collect();
+    Grid {
+        head: columns.iter().map(|column| column.title().to_owned()).collect(),
+        rows: standings.places.par_iter().map(row).collect(),
+        columns: columns.iter().map(|column| column.kind()).collect(),
+        heads_follow: false,
+        gap: 2,
+    }
 }
 
 /// The dimensions that somebody has a score in; a column of dashes tells nothing and takes the names' room.
@@ -75,21 +142,4 @@ fn assessed(standings: &Standings<'_>) -> Vec<(Dimension, f64)> {
             .any(|place| place.summary.dimensions.get(&dimension).is_some_and(|part| part.score.is_some()))
     };
     standings.weights.iter().copied().filter(|&(dimension, _)| scored(dimension)).collect()
-}
-
-fn row(place: &Place<'_>, weights: &[(Dimension, f64)]) -> Vec<Cell> {
-    let number = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
-    let summary = place.summary;
-    let mut cells = vec![
-        number(rank(place)),
-        number(range(place)),
-        Cell::new(clean::cut(&place.label, 80)),
-        Cell::new(clean::cut(&summary.submission.language, 12)),
-        Cell::new(summary.outcome.name()),
-        number(score(place)),
-    ];
-    let of = |dimension| summary.dimensions.get(&dimension).and_then(|part| part.score);
-    cells.extend(weights.iter().map(|&(dimension, _)| number(words::score(of(dimension)))));
-    cells.push(Cell::new(clean::cut(summary.suspect.as_deref().unwrap_or(""), 60)));
-    cells
 }

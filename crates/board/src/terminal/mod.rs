@@ -1,6 +1,7 @@
 //! Verdicts for a person at a terminal.
 
 mod board;
+pub(crate) mod grid;
 pub(crate) mod paint;
 #[cfg(test)]
 mod tests;

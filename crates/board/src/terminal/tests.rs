@@ -82,7 +82,7 @@ fn lines_keep_to_the_width_but_for_the_name_and_commands() {
             }
         }
     }
-    for width in [100, 120, 160] {
+    for width in [60, 80, 100, 120, 160] {
         assert!(
             board(&samples::summaries(&samples::all()), &plain(width))
                 .lines()
@@ -90,6 +90,21 @@ fn lines_keep_to_the_width_but_for_the_name_and_commands() {
             "{width}"
         );
     }
+}
+
+#[test]
+fn a_narrow_board_leaves_out_what_matters_least_and_says_so() {
+    let summaries = samples::summaries(&samples::all());
+    let shown = |width: usize| board(&summaries, &plain(width));
+    let left_out = |width: usize| {
+        let legend = shown(width).split_whitespace().collect::<Vec<_>>().join(" ");
+        legend
+            .split_once("Left out for want of room: ")
+            .map(|(_, rest)| rest.split('.').next().unwrap().to_owned())
+    };
+    assert_eq!(left_out(120), None);
+    assert_eq!(left_out(80).unwrap(), "language, memo, comp, perf");
+    insta::assert_snapshot!(shown(60));
 }
 
 #[test]

@@ -196,8 +196,8 @@ fn row(id: &str, finding: &Finding, sources: &[SourceFile]) -> Row {
         .filter(|(path, _)| sources.iter().any(|file| file.path == *path))
         .and_then(|(path, line)| Links::Paths.source(id, path, Some(line)));
     let used = match (finding.used, finding.limit) {
-        (Some(used), Some(limit)) if used.is_finite() => format!("{used:.3} of {limit}"),
-        (Some(used), None) if used.is_finite() => format!("{used:.3}"),
+        (Some(used), Some(limit)) if used.is_finite() => format!("{} of {limit}", number(used)),
+        (Some(used), None) if used.is_finite() => number(used),
         (_, Some(limit)) => format!("no number, of {limit}"),
         _ => String::new(),
     };
@@ -219,6 +219,15 @@ fn row(id: &str, finding: &Finding, sources: &[SourceFile]) -> Row {
             _ => finding.replay.as_deref().map_or_else(String::new, text),
         },
         source,
+    }
+}
+
+/// Three digits, and powers of ten where more zeros would follow than can be read.
+fn number(value: f64) -> String {
+    if value == 0.0 || (1e-3..1e4).contains(&value.abs()) {
+        format!("{value:.3}")
+    } else {
+        format!("{value:.2e}")
     }
 }
 
