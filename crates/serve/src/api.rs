@@ -12,16 +12,15 @@ use serde_json::{Value, json};
 use tribunal_board::ranking::Place;
 use tribunal_board::{Bundle, Summary, json as verdict_json};
 
+use crate::answer::{JSON, answer, send};
 use crate::door::may_write;
-use crate::pages::{self, Query, answer, has, problem};
+use crate::pages::{self, Query, problem};
 use crate::problem::Problem;
 use crate::site::Site;
 use crate::snapshot::Snapshot;
 
 /// Bytes of a request that is taken in.
 const BODY_BYTES_MAX: usize = 64 << 20;
-
-const JSON: &str = "application/json";
 
 pub(crate) async fn challenges(site: State<Arc<Site>>, uri: OriginalUri, headers: HeaderMap) -> Response {
     show(site.0, uri.0, headers, |_, snapshot, _| {
@@ -212,16 +211,7 @@ async fn show<F>(site: Arc<Site>, uri: Uri, headers: HeaderMap, make: F) -> Resp
 where
     F: FnOnce(&Site, &Snapshot, &Query) -> Result<String, Problem> + Send + 'static,
 {
-    let tag = site.tag(&site.snapshot());
-    if has(&headers, &tag) {
-        return answer(StatusCode::NOT_MODIFIED, JSON, Bytes::new(), Some(&tag));
-    }
-    let asked = uri.clone();
-    let key = uri.path_and_query().map_or_else(String::new, ToString::to_string);
-    match site.clone().made(key, move |site, snapshot| make(site, snapshot, &Query::of(&asked)?)).await {
-        Ok((body, snapshot)) => answer(StatusCode::OK, JSON, body, Some(&site.tag(&snapshot))),
-        Err(why) => problem(&uri, &why),
-    }
+    send(site, uri, headers, JSON, make).await
 }
 
 fn place(place: &Place<'_>) -> Value {

@@ -20,6 +20,7 @@
 
 #![forbid(unsafe_code)]
 
+mod answer;
 mod api;
 mod door;
 mod events;

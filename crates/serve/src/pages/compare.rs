@@ -2,10 +2,11 @@
 
 use askama::Template;
 use tribunal_board::compare::{self, Contestant};
+use tribunal_board::html::Links;
 use tribunal_board::{StoreError, clean, document};
 use tribunal_judge::Verdict;
 
-use super::{Page, Query, Section};
+use super::{Page, Query, Section, score, text};
 use crate::problem::Problem;
 use crate::site::Site;
 use crate::snapshot::Snapshot;
@@ -25,17 +26,32 @@ struct Compare {
     fields: Vec<String>,
     names: Vec<String>,
     body: String,
+    evidence: Vec<Evidence>,
+}
+
+/// The verdicts that stand behind a contestant's columns.
+struct Evidence {
+    name: String,
+    verdicts: Vec<Link>,
+}
+
+struct Link {
+    challenge: String,
+    score: String,
+    outcome: &'static str,
+    to: String,
 }
 
 pub(super) fn page(site: &Site, snapshot: &Snapshot, query: &Query) -> Result<Page, Problem> {
     let mut fields: Vec<String> = query.all("with").map(str::to_owned).collect();
-    let (title, body) = match fields.len() {
-        0 | 1 => ("Compare".to_owned(), String::new()),
+    let (title, body, evidence) = match fields.len() {
+        0 | 1 => ("Compare".to_owned(), String::new(), Vec::new()),
         _ => {
             let contestants = contestants(site, snapshot, query)?;
             let comparison = compare::compare(&contestants, &[]);
             let title = comparison.contestants.join(" against ");
-            (title, document::html::body(&compare::document(&comparison)))
+            let evidence = contestants.iter().map(evidence).collect();
+            (title, document::html::body(&compare::document(&comparison)), evidence)
         }
     };
     // One more to fill in, and never fewer than it takes.
@@ -46,7 +62,17 @@ pub(super) fn page(site: &Site, snapshot: &Snapshot, query: &Query) -> Result<Pa
         .take(NAMES_MAX)
         .map(str::to_owned)
         .collect();
-    Ok(Page::new(title, Section::Compare, &Compare { fields, names, body }))
+    Ok(Page::new(title, Section::Compare, &Compare { fields, names, body, evidence }))
+}
+
+fn evidence(contestant: &Contestant) -> Evidence {
+    let link = |verdict: &Verdict| Link {
+        challenge: text(&verdict.submission.challenge),
+        score: score(verdict.score),
+        outcome: verdict.outcome.name(),
+        to: Links::Paths.verdict(&verdict.id).unwrap_or_default(),
+    };
+    Evidence { name: text(&contestant.label), verdicts: contestant.verdicts.iter().map(link).collect() }
 }
 
 /// Who is asked for: a contestant's name, or the beginning of a verdict's id.

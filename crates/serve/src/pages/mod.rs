@@ -10,10 +10,11 @@ use std::sync::Arc;
 
 use askama::Template;
 use axum::extract::{OriginalUri, Path, State};
-use axum::http::{HeaderMap, StatusCode, Uri, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::response::Response;
 use tribunal_board::{clean, html};
 
+use crate::answer::{HTML, JSON, answer, send};
 use crate::problem::Problem;
 use crate::site::Site;
 use crate::snapshot::Snapshot;
@@ -113,7 +114,7 @@ pub(crate) async fn compare(site: State<Arc<Site>>, uri: OriginalUri, headers: H
 pub(crate) async fn judgings(State(site): State<Arc<Site>>, OriginalUri(uri): OriginalUri) -> Response {
     let page = judgings::page(&site);
     let body = framed(&site.snapshot(), &uri, page);
-    answer(StatusCode::OK, "text/html; charset=utf-8", body.into(), None)
+    answer(StatusCode::OK, HTML, body.into(), None)
 }
 
 pub(crate) async fn style() -> Response {
@@ -136,27 +137,16 @@ fn asset(kind: &'static str, text: String) -> Response {
     answer(StatusCode::OK, kind, text.into(), None)
 }
 
-/// A page, unless the reader has it already.
+/// A page as HTML.
 async fn show<F>(site: Arc<Site>, uri: Uri, headers: HeaderMap, make: F) -> Response
 where
     F: FnOnce(&Site, &Snapshot, &Query) -> Result<Page, Problem> + Send + 'static,
 {
-    let tag = site.tag(&site.snapshot());
-    if has(&headers, &tag) {
-        return answer(StatusCode::NOT_MODIFIED, "text/html; charset=utf-8", Vec::new().into(), Some(&tag));
-    }
     let asked = uri.clone();
-    let key = uri.path_and_query().map_or_else(String::new, ToString::to_string);
-    let made = site.clone().made(key, move |site, snapshot| {
-        let page = make(site, snapshot, &Query::of(&asked)?)?;
-        Ok(framed(snapshot, &asked, page))
-    });
-    match made.await {
-        Ok((page, snapshot)) => {
-            answer(StatusCode::OK, "text/html; charset=utf-8", page, Some(&site.tag(&snapshot)))
-        }
-        Err(why) => problem(&uri, &why),
-    }
+    send(site, uri, headers, HTML, move |site, snapshot, query| {
+        Ok(framed(snapshot, &asked, make(site, snapshot, query)?))
+    })
+    .await
 }
 
 /// The page within what all pages share.
@@ -185,7 +175,7 @@ fn framed(snapshot: &Snapshot, uri: &Uri, page: Page) -> String {
 pub(crate) fn problem(uri: &Uri, problem: &Problem) -> Response {
     if uri.path().starts_with("/api/") {
         let body = serde_json::json!({ "error": problem.text() }).to_string();
-        return answer(problem.status, "application/json", body.into(), None);
+        return answer(problem.status, JSON, body.into(), None);
     }
     let title = problem.status.canonical_reason().unwrap_or("Problem");
     let body = format!(
@@ -196,30 +186,7 @@ pub(crate) fn problem(uri: &Uri, problem: &Problem) -> Response {
     let page =
         Frame { title, section: Section::Elsewhere, body: &body, api: None, verdicts: 0, damaged: &[] };
     let body = page.render().expect("a template over strings");
-    answer(problem.status, "text/html; charset=utf-8", body.into(), None)
-}
-
-/// Whether the reader has what that tag marks.
-pub(crate) fn has(headers: &HeaderMap, tag: &str) -> bool {
-    headers
-        .get(header::IF_NONE_MATCH)
-        .and_then(|tags| tags.to_str().ok())
-        .is_some_and(|tags| tags.split(',').any(|one| one.trim().trim_start_matches("W/") == tag))
-}
-
-/// An answer that is asked for again each time, and sent again only if it changed.
-pub(crate) fn answer(
-    status: StatusCode,
-    kind: &'static str,
-    body: axum::body::Bytes,
-    tag: Option<&str>,
-) -> Response {
-    let mut response =
-        (status, [(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, "no-cache")], body).into_response();
-    if let Some(tag) = tag.and_then(|tag| tag.parse().ok()) {
-        response.headers_mut().insert(header::ETAG, tag);
-    }
-    response
+    answer(problem.status, HTML, body.into(), None)
 }
 
 /// Foreign text, cleaned for a template, which escapes it.
