@@ -87,10 +87,10 @@ fn links_lead_to_sections_that_are_there() {
 #[test]
 fn a_server_says_where_links_lead() {
     let summaries = samples::summaries(&[samples::accepted()]);
-    let body = board_body(&summaries, Links::Paths, 1);
+    let body = board_body(&summaries, Links::Paths, 2);
     assert!(body.contains(&format!("href=\"/verdicts/{}\"", summaries[0].id)));
     assert!(body.contains("href=\"/challenges/layer_norm_backward\""));
-    assert!(!board_body(&summaries, Links::None, 1).contains("href"));
+    assert!(!board_body(&summaries, Links::None, 2).contains("href"));
 }
 
 #[test]
