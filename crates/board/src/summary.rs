@@ -13,6 +13,9 @@ use crate::failures;
 /// The form of [`Summary`], counted up whenever what is in it changes: stores compute summaries of another form anew.
 pub const FORM: u32 = 2;
 
+/// The first form whose draws are made as they are now. To make them takes longer than all else, and needs the rubric: stores keep them.
+pub(crate) const DRAWS_SINCE: u32 = 1;
+
 /// The cases of a family.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
@@ -62,6 +65,11 @@ impl Summary {
     /// The same of a verdict by that rubric, which this program need not carry.
     pub fn ruled(verdict: &Verdict, rubric: &Rubric) -> Self {
         Self::by(verdict, Some(rubric).filter(|rubric| rubric.digest == verdict.judge.rubric))
+    }
+
+    /// All but the draws.
+    pub(crate) fn without_draws(verdict: &Verdict) -> Self {
+        Self::by(verdict, None)
     }
 
     fn by(verdict: &Verdict, rubric: Option<&Rubric>) -> Self {

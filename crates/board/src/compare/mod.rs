@@ -621,7 +621,8 @@ fn hybrid(dimensions: &[Row]) -> Hybrid {
 }
 
 fn cautions(verdicts: &[Option<&Verdict>], measurements: &[Measured]) -> Vec<String> {
-    let judged: Vec<Summary> = verdicts.iter().flatten().map(|verdict| Summary::of(verdict)).collect();
+    let judged: Vec<Summary> =
+        verdicts.iter().flatten().map(|verdict| Summary::without_draws(verdict)).collect();
     let mut cautions = crate::ranking::cautions(&judged.iter().collect::<Vec<_>>());
     let apart = measurements.iter().filter(|row| row.unit == "s" && row.edge == Edge::Undecided).count();
     if apart > 0 {

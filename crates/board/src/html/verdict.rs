@@ -17,6 +17,15 @@ const KINDS_MAX: usize = 30;
 /// Lines shown before and after one that a finding names.
 const CONTEXT: usize = 3;
 
+/// Times are drawn against sizes where there are so many.
+const SIZES_MIN: usize = 3;
+
+const TIME: &str = "Median with its 95 % interval; the smallest workload first. The floor is what moving the bytes takes on this machine.";
+
+const GROWTH: &str = "Medians with their 95 % intervals, on logarithmic axes: what grows with the size alone runs along the floor, which is what moving the bytes takes on this machine. Workloads of one size may differ in shape; the table below names each.";
+
+const MEMORY: &str = "The floor is the least that the contract allows.";
+
 /// The sign that an outcome has beside its name.
 pub(super) fn sign(ruling: Ruling) -> &'static str {
     match ruling {
@@ -74,7 +83,7 @@ struct Body {
     undecided: Vec<Undecided>,
     errors: Option<String>,
     families: Vec<FamilyView>,
-    charts: Vec<(String, String)>,
+    charts: Vec<Chart>,
     measurements: Vec<[String; 4]>,
     requirements: Vec<(&'static str, &'static str, String)>,
     omissions: Vec<String>,
@@ -84,6 +93,12 @@ struct Body {
 
 /// Findings that decide nothing: their title, ids with messages, and how many more there are.
 type Undecided = (&'static str, Vec<(String, String)>, usize);
+
+struct Chart {
+    title: &'static str,
+    svg: String,
+    caption: &'static str,
+}
 
 struct KindView {
     gravity: &'static str,
@@ -279,25 +294,81 @@ fn measured(measurement: &Measurement) -> [String; 4] {
 }
 
 /// Time, and memory: what has a unit that can be drawn beside a floor, a picture for each unit.
-fn charts(verdict: &Verdict) -> Vec<(String, String)> {
-    let drawn = |title: &str, test: &dyn Fn(&Measurement) -> bool| {
-        let mut measurements: Vec<&Measurement> =
-            verdict.measurements.iter().filter(|m| test(m) && m.value.is_finite() && m.value > 0.0).collect();
-        // The floor grows with the size; a workload's name need not tell it.
-        measurements.sort_by(|a, b| a.floor.unwrap_or(a.value).total_cmp(&b.floor.unwrap_or(b.value)));
-        let unit = measurements.first()?.unit.clone();
-        let rows: Vec<Level> = measurements.iter().map(|measurement| level(title, measurement)).collect();
-        let said: Vec<String> = rows.iter().map(|row| format!("{} {}", row.name, row.shown)).collect();
-        let label = format!("{title} by workload, the smallest first: {}", said.join(", "));
-        Some((title.to_owned(), svg::levels(&label, &rows, title == "Time", &|value| round(value, &unit))?))
-    };
-    let time = drawn("Time", &|measurement| measurement.name == "time");
-    let memory = drawn("Memory", &|m| {
+fn charts(verdict: &Verdict) -> Vec<Chart> {
+    let time: Vec<&Measurement> = drawn(verdict, &|measurement| measurement.name == "time");
+    let memory = drawn(verdict, &|m| {
         // What a submission claims of itself is in the table, beside what was weighed.
         let weighed = matches!(m.unit.as_str(), "B" | "bytes") && !m.name.starts_with("claimed_");
         weighed && m.floor.is_some_and(|floor| floor > 0.0)
     });
-    [time, memory].into_iter().flatten().collect()
+    let time = growth(&verdict.submission.challenge, &time).or_else(|| levels("Time", &time, TIME));
+    [time, levels("Memory", &memory, MEMORY)].into_iter().flatten().collect()
+}
+
+/// What can be drawn, the smallest first.
+fn drawn<'a>(verdict: &'a Verdict, test: &dyn Fn(&Measurement) -> bool) -> Vec<&'a Measurement> {
+    let mut measurements: Vec<&Measurement> =
+        verdict.measurements.iter().filter(|m| test(m) && m.value.is_finite() && m.value > 0.0).collect();
+    // The floor grows with the size; a workload's name need not tell it.
+    measurements.sort_by(|a, b| a.floor.unwrap_or(a.value).total_cmp(&b.floor.unwrap_or(b.value)));
+    measurements
+}
+
+fn levels(title: &'static str, measurements: &[&Measurement], caption: &'static str) -> Option<Chart> {
+    let unit = &measurements.first()?.unit;
+    let rows: Vec<Level> = measurements.iter().map(|measurement| level(title, measurement)).collect();
+    let label = format!("{title} by workload, the smallest first: {}", said(rows.iter()));
+    let svg = svg::levels(&label, &rows, title == "Time", &|value| round(value, unit))?;
+    Some(Chart { title, svg, caption })
+}
+
+/// Times of one thing at three sizes or more; none where the names of the workloads do not tell so many.
+fn growth(challenge: &str, measurements: &[&Measurement]) -> Option<Chart> {
+    let mut sizes = Vec::new();
+    for measurement in measurements {
+        sizes.push((size(challenge, &measurement.workload)?, level("Time", measurement)));
+    }
+    let (_, what) = sizes.first()?.0;
+    let mut sizes: Vec<(f64, Level)> = sizes.into_iter().map(|((size, _), level)| (size, level)).collect();
+    sizes.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let different = 1 + sizes.windows(2).filter(|pair| pair[0].0 < pair[1].0).count();
+    let unit = &measurements.first()?.unit;
+    let label =
+        format!("Time against {what}, the smallest first: {}", said(sizes.iter().map(|(_, level)| level)));
+    let axes = svg::Axes { size: what, count: &count, amount: &|value| round(value, unit) };
+    let svg = (different >= SIZES_MIN).then(|| svg::growth(&label, &sizes, axes))??;
+    Some(Chart { title: "Time against size", svg, caption: GROWTH })
+}
+
+fn said<'a>(levels: impl Iterator<Item = &'a Level>) -> String {
+    levels.map(|level| format!("{} {}", level.name, level.shown)).collect::<Vec<_>>().join(", ")
+}
+
+/// The size of a timed workload, which its name tells, and what is counted.
+fn size(challenge: &str, workload: &str) -> Option<(f64, &'static str)> {
+    let shape = workload.split(' ').next()?;
+    let product = |shape: &str| {
+        shape
+            .split_once('x')
+            .and_then(|(a, b)| Some(a.parse::<u32>().ok()? as f64 * b.parse::<u32>().ok()? as f64))
+    };
+    let (size, what) = match challenge {
+        "layer_norm_backward" => (product(shape)?, "elements (rows × columns)"),
+        "fused_softmax_topk" => (product(shape.split_once('k')?.0)?, "logits (rows × vocabulary)"),
+        "kv_cache" => (shape.split_once('c')?.1.parse::<u32>().ok()?.into(), "tokens of context"),
+        _ => return None,
+    };
+    (size > 0.0).then_some((size, what))
+}
+
+/// A tick's count: `200 k`.
+fn count(value: f64) -> String {
+    match value {
+        1e9.. => format!("{} G", value / 1e9),
+        1e6.. => format!("{} M", value / 1e6),
+        1e3.. => format!("{} k", value / 1e3),
+        _ => value.to_string(),
+    }
 }
 
 fn level(title: &str, measurement: &Measurement) -> Level {
@@ -354,4 +425,61 @@ fn excerpt(id: &str, finding: &Finding, sources: &[SourceFile], links: Links) ->
 pub fn code_place(finding: &Finding) -> Option<(&str, usize)> {
     let (path, line) = finding.case.strip_prefix("code/")?.rsplit_once('/')?;
     Some((path, line.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples;
+
+    /// The sample's times, on workloads of these names.
+    fn timed(challenge: &str, workloads: &[&str]) -> Vec<Chart> {
+        let mut verdict = samples::accepted();
+        verdict.submission.challenge = challenge.to_owned();
+        let time = verdict.measurements.iter().find(|one| one.name == "time").unwrap().clone();
+        let at = |(index, workload): (usize, &&str)| Measurement {
+            workload: (*workload).to_owned(),
+            value: time.value * 2f64.powi(index as i32),
+            ..time.clone()
+        };
+        verdict.measurements = workloads.iter().enumerate().map(at).collect();
+        charts(&verdict)
+    }
+
+    #[test]
+    fn times_are_drawn_against_sizes_where_there_are_three() {
+        let title = |challenge: &str, workloads: &[&str]| timed(challenge, workloads)[0].title;
+        let layer_norm = ["64x768 float32", "2048x768 float32", "256x8192 float32", "8192x4096 float32"];
+        assert_eq!(title("layer_norm_backward", &layer_norm), "Time against size");
+        assert_eq!(title("layer_norm_backward", &layer_norm[..2]), "Time");
+        let twice = ["64x768 float32", "768x64 float32", "8192x768 float32"];
+        assert_eq!(title("layer_norm_backward", &twice), "Time", "two sizes only");
+        let vocabularies = ["64x32000k1 float32", "64x50257k5 float32", "16x151936k50 float32"];
+        assert_eq!(title("fused_softmax_topk", &vocabularies), "Time against size");
+        let contexts = ["2x8x2x64c1024 32-bit", "2x8x2x64c8192 32-bit", "2x8x2x64c32768 32-bit"];
+        assert_eq!(title("kv_cache", &contexts), "Time against size");
+        assert_eq!(
+            title("kv_cache", &[contexts[0], contexts[1], "all of them"]),
+            "Time",
+            "no size is made up"
+        );
+        assert_eq!(title("another", &layer_norm), "Time");
+    }
+
+    #[test]
+    fn a_size_is_what_the_name_of_the_workload_tells() {
+        for (challenge, workload, expected) in [
+            ("layer_norm_backward", "2048x768 float32", Some(1_572_864.0)),
+            ("layer_norm_backward", "2048x768x2 float32", None),
+            ("layer_norm_backward", "99999999999x1 float32", None),
+            ("layer_norm_backward", "0x768 float32", None),
+            ("fused_softmax_topk", "32x50257k50 float32", Some(1_608_224.0)),
+            ("fused_softmax_topk", "32x50257", None),
+            ("kv_cache", "2x8x2x64c8192 32-bit", Some(8192.0)),
+            ("kv_cache", "rows, 32 to 64 elements", None),
+        ] {
+            assert_eq!(size(challenge, workload).map(|(size, _)| size), expected, "{workload}");
+        }
+        assert_eq!([5.0, 200.0, 5e3, 2e6, 1e10].map(count), ["5", "200", "5 k", "2 M", "10 G"]);
+    }
 }

@@ -312,12 +312,11 @@ impl Row {
 
     /// The summary from the evidence, for want of one of our form.
     fn compute(&self, verdict: &Verdict) -> Summary {
-        let mut summary = Summary::of(verdict);
-        // Without the rubric there are no draws but those that were made when it was at hand.
-        if summary.resampled.is_empty() && self.form <= summary::FORM {
-            summary.resampled = draws(&self.draws).unwrap_or_default();
+        let made_alike = (summary::DRAWS_SINCE..=summary::FORM).contains(&self.form);
+        match draws(&self.draws).filter(|draws| made_alike && !draws.is_empty()) {
+            Some(resampled) => Summary { resampled, ..Summary::without_draws(verdict) },
+            None => Summary::of(verdict),
         }
-        summary
     }
 }
 

@@ -309,9 +309,14 @@ fn draws_by_a_rubric_that_is_not_at_hand_are_kept() {
     let made = draws();
     assert_eq!(made.len(), tribunal_judge::resample::DRAWS);
     // A later form of summaries is computed without the rubric.
-    Connection::open(&path).unwrap().execute("UPDATE verdicts SET summary_form = 0", []).unwrap();
+    let form = |form: u32| {
+        Connection::open(&path).unwrap().execute("UPDATE verdicts SET summary_form = ?1", [form]).unwrap();
+    };
+    form(crate::summary::DRAWS_SINCE);
     assert_eq!(draws(), made);
     assert_eq!(draws(), made, "and so they are written back");
+    form(crate::summary::DRAWS_SINCE - 1);
+    assert!(draws().is_empty(), "draws of another kind are nobody's");
 }
 
 #[test]

@@ -4,12 +4,14 @@
 //! (classes, see `templates/style.css`); what must be told apart differs in form as well.
 
 mod bars;
+mod growth;
 mod levels;
 mod rivals;
 mod scale;
 mod strip;
 
 pub(crate) use bars::{Bar, bars, whisker};
+pub(crate) use growth::{Axes, growth};
 pub(crate) use levels::{Level, levels};
 pub(crate) use rivals::{Rivalry, rivals, sign};
 pub(crate) use strip::{Row, strip};

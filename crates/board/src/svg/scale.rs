@@ -2,6 +2,9 @@
 
 use super::width;
 
+/// Height of a label's line.
+const LINE: f64 = 12.0;
+
 /// A logarithmic axis.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Log {
@@ -36,6 +39,15 @@ impl Log {
 
     /// Values to mark, with labels that do not touch: steps of 1-2-5, or powers of ten where the axis is long.
     pub(super) fn ticks(self, label: &dyn Fn(f64) -> String) -> Vec<(f64, String)> {
+        self.ticks_apart(label, &width)
+    }
+
+    /// The same on an axis from the bottom upwards, where a label takes the height of a line.
+    pub(super) fn ticks_upwards(self, label: &dyn Fn(f64) -> String) -> Vec<(f64, String)> {
+        self.ticks_apart(label, &|_| LINE)
+    }
+
+    fn ticks_apart(self, label: &dyn Fn(f64) -> String, extent: &dyn Fn(&str) -> f64) -> Vec<(f64, String)> {
         let decades: Vec<i32> = (self.low.log10().floor() as i32..=self.high.log10().ceil() as i32).collect();
         let within = |value: &f64| *value >= self.low * 0.999 && *value <= self.high * 1.001;
         let steps = |factors: &'static [f64]| {
@@ -48,13 +60,13 @@ impl Log {
         candidates
             .into_iter()
             .map(|values| values.into_iter().filter(within).map(|value| (value, label(value))).collect())
-            .find(|ticks: &Vec<(f64, String)>| self.apart(ticks))
+            .find(|ticks: &Vec<(f64, String)>| self.apart(ticks, extent))
             .unwrap_or_default()
     }
 
-    fn apart(self, ticks: &[(f64, String)]) -> bool {
+    fn apart(self, ticks: &[(f64, String)], extent: &dyn Fn(&str) -> f64) -> bool {
         ticks.windows(2).all(|pair| {
-            let room = (width(&pair[0].1) + width(&pair[1].1)) / 2.0 + 6.0;
+            let room = (extent(&pair[0].1) + extent(&pair[1].1)) / 2.0 + 6.0;
             self.x(pair[1].0) - self.x(pair[0].0) >= room
         })
     }
@@ -128,8 +140,16 @@ mod tests {
         for span in 0..40 {
             let log = Log::around([1e-3, 1e-3 * 3f64.powi(span)].into_iter(), 80.0, 300.0).unwrap();
             let ticks = log.ticks(&power);
-            assert!(log.apart(&ticks) && !ticks.is_empty(), "{span}: {ticks:?}");
+            assert!(log.apart(&ticks, &width) && !ticks.is_empty(), "{span}: {ticks:?}");
         }
+    }
+
+    #[test]
+    fn labels_above_each_other_may_be_nearer_than_beside_each_other() {
+        let log = Log::around([2e-3, 0.5].into_iter(), 0.0, 200.0).unwrap();
+        let label = |value: f64| format!("{value} seconds");
+        assert_eq!(log.ticks_upwards(&label).len(), 8);
+        assert!(log.ticks(&label).len() < 4);
     }
 
     #[test]
