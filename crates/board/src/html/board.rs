@@ -87,8 +87,7 @@ pub(super) fn body(standings: &Standings<'_>, places: &[&Place<'_>], links: Link
         level,
         challenge: text(standings.challenge),
         anchor: format!("challenge-{}", standings.challenge),
-        // Where it is the first heading, the page is that of the challenge.
-        link: if links == Links::Paths && level > 1 { links.challenge(standings.challenge) } else { None },
+        link: if links == Links::Paths { links.challenge(standings.challenge) } else { None },
         dimensions: standings.weights.iter().map(|&(d, _)| (phrases::short(d), d.name())).collect(),
         rows: ranked.iter().map(|place| row(place, standings, links)).collect(),
         legend: phrases::legend(standings),

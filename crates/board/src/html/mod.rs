@@ -145,7 +145,8 @@ pub fn board_body(summaries: &[Summary], links: Links, level: u8) -> String {
     standings.iter().map(|standings| whole(standings, links, level)).collect()
 }
 
-/// Some places of one challenge's standings, in the order given; `level` is that of the heading.
+/// Some places of one challenge's standings, in the order given; `level` is that of the heading. It has none at
+/// level 1: the page has.
 pub fn standings(standings: &Standings<'_>, places: &[&Place<'_>], links: Links, level: u8) -> String {
     board::body(standings, places, links, level)
 }

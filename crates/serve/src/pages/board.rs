@@ -35,6 +35,7 @@ struct Best {
 #[derive(Template)]
 #[template(path = "challenge.html")]
 struct Challenge {
+    challenge: String,
     standings: String,
     q: String,
     outcomes: Vec<(&'static str, bool)>,
@@ -152,6 +153,7 @@ pub(super) fn challenge(snapshot: &Snapshot, id: &str, query: &Query) -> Result<
     languages.sort_unstable();
     languages.dedup();
     let page = Challenge {
+        challenge: text(id),
         standings: html::standings(standings, &chosen[slice.from..slice.to], Links::Paths, 1),
         q: clean::line(query.get("q")),
         outcomes: [Ruling::Accepted, Ruling::Rejected, Ruling::Disqualified, Ruling::Infrastructure]

@@ -1,6 +1,6 @@
 //! The browser, and the Python that drives it.
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -73,13 +73,17 @@ impl Browser {
             .iter()
             .map(|page| json!({"name": page.name, "url": page.url, "title": page.title}))
             .collect();
-        self.run("check.py", &json!({"pages": pages}))
+        self.run("check.py", json!({"pages": pages}), |what| panic!("nothing can be done: {what}"))
+    }
+
+    /// Goes through a server's pages. `act` does to its store what a walk asks for.
+    pub(crate) fn walk(&self, order: Value, act: impl FnMut(&str)) -> Vec<Seen> {
+        self.run("walk.py", order, act)
     }
 
     /// One of the programs beside this file: an order as JSON, and a result a line.
-    fn run(&self, program: &str, order: &Value) -> Vec<Seen> {
+    fn run(&self, program: &str, mut order: Value, mut act: impl FnMut(&str)) -> Vec<Seen> {
         let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut order = order.clone();
         order["chromium"] = json!(self.chromium);
         order["shots"] = json!(std::env::var_os("TRIBUNAL_SHOTS").map(PathBuf::from));
         let mut child = Command::new(&self.python)
@@ -89,19 +93,26 @@ impl Browser {
             .stdout(Stdio::piped())
             .spawn()
             .expect("a Python that ran before");
-        child.stdin.take().expect("a pipe").write_all(order.to_string().as_bytes()).expect("a reader");
-        let output = child.wait_with_output().expect("an output");
-        assert!(output.status.success(), "{program} ended with {}", output.status);
+        let mut said = child.stdin.take().expect("a pipe");
+        writeln!(said, "{order}").expect("a reader");
+        let mut seen = Vec::new();
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        String::from_utf8_lossy(&output.stdout)
-            .lines()
-            .map(|line| serde_json::from_str::<Value>(line).expect("a line of JSON"))
-            .map(|line| Seen {
+        for line in BufReader::new(child.stdout.take().expect("a pipe")).lines() {
+            let line: Value = serde_json::from_str(&line.expect("text")).expect("a line of JSON");
+            if let Some(what) = line["do"].as_str() {
+                act(what);
+                writeln!(said).expect("a reader");
+                continue;
+            }
+            seen.push(Seen {
                 page: text(&line["page"]),
                 setup: text(&line["setup"]),
                 faults: line["faults"].as_array().expect("a list").iter().map(text).collect(),
-            })
-            .collect()
+            });
+        }
+        let status = child.wait().expect("a child");
+        assert!(status.success(), "{program} ended with {status}");
+        seen
     }
 }
 

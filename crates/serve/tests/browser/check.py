@@ -1,26 +1,17 @@
-"""Looks at pages in a real browser. Reads on stdin, as JSON: {"chromium", "shots", "pages": [{"name", "url", "title"}]}.
+"""Looks at pages in a real browser. Reads a line of JSON on stdin: {"chromium", "shots", "pages": [{"name", "url", "title"}]}.
 Writes a line for each page and setup: {"page", "setup", "faults"}.
 """
 
 import json
-import os
 import sys
 
 from playwright.sync_api import sync_playwright
 
-from checks import Links, check
-
-
-def launch(play, chromium):
-    # The sandbox is refused to the superuser; the rest keeps the browser from calling home.
-    sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
-    quiet = ["--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-             "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"]
-    return play.chromium.launch(executable_path=chromium, args=sandbox + quiet)
+from checks import Links, check, launch
 
 
 def main():
-    order = json.load(sys.stdin)
+    order = json.loads(sys.stdin.readline())
     links = Links()
     with sync_playwright() as play:
         browser = launch(play, order["chromium"])

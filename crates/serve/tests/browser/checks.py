@@ -1,5 +1,6 @@
 """What must hold of every page, whatever it shows: on a wide screen and on a phone, light and dark, with and without scripts."""
 
+import os
 import pathlib
 import re
 from importlib.resources import files
@@ -151,6 +152,14 @@ CONTENT = r"""
            rows: document.querySelectorAll("tr, li").length, headings: document.querySelectorAll("h1, h2, h3, h4, h5").length };
 }
 """
+
+
+def launch(play, chromium):
+    # The sandbox is refused to the superuser; the rest keeps the browser from calling home.
+    sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
+    quiet = ["--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+             "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"]
+    return play.chromium.launch(executable_path=chromium, args=sandbox + quiet)
 
 
 def watch(page):

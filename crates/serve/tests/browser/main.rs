@@ -6,13 +6,17 @@
 mod browser;
 
 use std::net::SocketAddr;
+use std::path::Path;
 
 use axum::Router;
 use axum::response::Html;
 use axum::routing::get;
 use browser::{Browser, Page};
 use tribunal_board::compare::{Contestant, compare, document};
-use tribunal_board::{Store, Summary, bundle::Bundle, html};
+use tribunal_board::live::{Live, Told};
+use tribunal_board::{Bundle, Store, Summary, html};
+use tribunal_judge::Watch;
+use tribunal_serve::{Options, Site, router};
 
 /// The verdicts that pages are made of, the oldest first.
 fn bundles() -> Vec<Bundle> {
@@ -20,6 +24,18 @@ fn bundles() -> Vec<Bundle> {
     let contents = Store::open(folder).expect("a folder of bundles").all().expect("bundles");
     assert!(contents.damaged.is_empty(), "{:?}", contents.damaged);
     contents.bundles
+}
+
+/// A server over those verdicts in that folder, but for the one that is left out.
+fn serve_verdicts(store: &Path, without: &str) -> SocketAddr {
+    let kept = Store::open(store).expect("a folder");
+    for bundle in bundles().iter().filter(|bundle| bundle.verdict.submission.name != without) {
+        kept.keep(bundle).expect("a file");
+    }
+    let (store, hosts) = (store.to_owned(), Vec::new());
+    serve(|listen| {
+        router(Site::open(Options { store, listen, hosts, token: None, judges: None }).expect("a store"))
+    })
 }
 
 /// Serves on a port of this machine until the test's process ends.
@@ -109,4 +125,81 @@ fn files_can_be_read_by_everybody() {
     let name = &named("<script>").verdict.submission.name;
     hostile.expect("a page").title = Some(format!("{name} · layer_norm_backward · Tribunal"));
     browser::assert_sound(&browser.check(&pages));
+}
+
+#[test]
+fn the_servers_pages_can_be_read_by_everybody() {
+    let Some(browser) = Browser::find() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let address = serve_verdicts(folder.path(), "");
+    let verdict = |name: &str| {
+        let mut bundles = bundles().into_iter();
+        bundles.find(|bundle| bundle.verdict.submission.name.contains(name)).expect("a contestant").verdict
+    };
+    let (hostile, wide) = (verdict("<script>"), verdict("WWWW"));
+    let contestant = html::Links::Paths.contestant(&hostile.submission.name).expect("a path");
+    let mut pages: Vec<Page> = [
+        ("board", "/".to_owned()),
+        ("challenge", "/challenges/layer_norm_backward".to_owned()),
+        ("nobody found", "/challenges/layer_norm_backward?q=nobody".to_owned()),
+        ("contestants", "/contestants".to_owned()),
+        ("contestant", contestant),
+        ("verdict", format!("/verdicts/{}?outcome=fail", wide.id)),
+        ("accepted", format!("/verdicts/{}", verdict("plain-numpy").id)),
+        ("source", format!("/verdicts/{}/source/helper.py#L1", hostile.id)),
+        ("compare", "/compare".to_owned()),
+        ("compared", "/compare?with=two-pass-c&with=memoised-answers&with=".to_owned() + &wide.id),
+        ("judgings", "/judgings".to_owned()),
+    ]
+    .into_iter()
+    .map(|(name, path)| Page::new(name, format!("http://{address}{path}")))
+    .collect();
+    pages[4].title = Some(format!("{} · Tribunal", hostile.submission.name));
+    browser::assert_sound(&browser.check(&pages));
+}
+
+#[test]
+fn a_reader_finds_the_way() {
+    const LATE: &str = "running-sum-c";
+    let Some(browser) = Browser::find() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let address = serve_verdicts(folder.path(), LATE);
+    let bundles = bundles();
+    let named = |part: &str| {
+        let mut names = bundles.iter().map(|bundle| &bundle.verdict.submission.name);
+        names.find(|name| name.contains(part)).expect("a contestant")
+    };
+    let late = bundles.iter().find(|bundle| bundle.verdict.submission.name == LATE).expect("a contestant");
+    let markup = named("<script>");
+
+    let mut live: Option<(Live, Told)> = None;
+    let act = |what: &str| match what {
+        "announce" => {
+            let announced = Live::announce(folder.path()).expect("a folder");
+            announced.whole().phase("cases", Some(2));
+            let told = announced.submission(LATE, "fused_softmax_topk");
+            announced.submission(markup, "layer_norm_backward");
+            live = Some((announced, told));
+        }
+        "step" => {
+            let (_, told) = live.as_ref().expect("a judging");
+            told.phase("cases", Some(7));
+            for step in ["a", "b", "c"] {
+                told.step(step);
+            }
+        }
+        "rule" => {
+            let store = Store::open(folder.path()).expect("a folder");
+            store.put(&late.verdict, &late.sources).expect("a file");
+            live.as_ref().expect("a judging").1.ruled(&late.verdict);
+        }
+        "end" => {
+            live = None;
+            // The next screen sees it anew.
+            std::fs::remove_file(folder.path().join(format!("{}.json", late.verdict.id))).expect("a file");
+        }
+        other => panic!("{other} is nothing that can be done"),
+    };
+    let order = serde_json::json!({"url": format!("http://{address}"), "hostile": [markup]});
+    browser::assert_sound(&browser.walk(order, act));
 }
