@@ -15,6 +15,7 @@ mod progress;
 mod replay;
 mod rescore;
 mod show;
+mod store;
 mod transfer;
 
 use std::process::ExitCode;
