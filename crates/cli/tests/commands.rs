@@ -172,7 +172,7 @@ fn a_broken_manifest_is_told_with_its_place() {
 #[test]
 fn boards_and_stored_verdicts_come_in_every_format() {
     let tribunal = Tribunal::new();
-    assert_eq!(tribunal.run(["board"]).stdout, "nothing judged yet: tribunal judge PATH\n");
+    assert_eq!(tribunal.run(["board"]).code, 2, "there is no store at the path named");
     let output = judge(&tribunal, &["--json", &specimen("two-pass-c"), &specimen("dgamma-last-row-only-c")]);
     let id = verdicts(&output.stdout)[0]["id"].as_str().expect("an id").to_owned();
     for format in ["terminal", "md", "html", "json"] {
