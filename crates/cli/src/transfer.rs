@@ -1,12 +1,12 @@
 //! `tribunal export`, `tribunal import`: verdicts on their way to another store.
 
 use std::fs;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
 use tribunal_board::{Bundle, Store, StoreError, clean};
-use tribunal_judge::Verdict;
 
 use crate::arguments::{Common, ExportOptions, ImportOptions};
 use crate::exit::{Exit, Failure};
@@ -16,10 +16,10 @@ pub fn export(options: &ExportOptions, common: &Common) -> Result<Exit, Failure>
     let store = store::to_read(common)?;
     match (options.ids.as_slice(), &options.out) {
         ([id], out) if !out.as_ref().is_some_and(|out| out.is_dir() || ends_as_folder(out)) => {
-            let line = store.bundle(id).map_err(not_got)?.line();
+            let bundle = store.bundle(id).map_err(not_got)?;
             match out {
-                Some(file) => write_whole(file, &line)?,
-                None => writeln!(anstream::stdout(), "{line}")?,
+                Some(file) => write_whole(file, &bundle)?,
+                None => writeln!(anstream::stdout(), "{}", bundle.line())?,
             }
             Ok(Exit::Accepted)
         }
@@ -56,16 +56,31 @@ fn ends_as_folder(path: &Path) -> bool {
     path.as_os_str().as_encoded_bytes().ends_with(b"/")
 }
 
-/// Writes a file that appears whole or not at all.
-fn write_whole(path: &Path, line: &str) -> Result<(), Failure> {
+/// Writes a file that appears whole or not at all, in place of nothing but a bundle of the same verdict.
+fn write_whole(path: &Path, bundle: &Bundle) -> Result<(), Failure> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let taken = match Bundle::read_file(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => false,
+        Ok(Ok(there)) if there.verdict.id == bundle.verdict.id => true,
+        _ => {
+            return Err(Failure::Usage(format!(
+                "{} is there, and no bundle of verdict {}: give another name",
+                path.display(),
+                bundle.verdict.id
+            )));
+        }
+    };
     let write = || -> std::io::Result<()> {
         // As other programs make files: the umask says who may read it.
         let anybody = fs::Permissions::from_mode(0o666);
         let mut file = tempfile::Builder::new().permissions(anybody).tempfile_in(folder)?;
-        writeln!(file, "{line}")?;
+        writeln!(file, "{}", bundle.line())?;
         file.as_file().sync_all()?;
-        file.persist(path)?;
+        if taken {
+            file.persist(path)?
+        } else {
+            file.persist_noclobber(path)?
+        };
         Ok(())
     };
     write().map_err(|error| Failure::Machine(format!("{}: {error}", path.display())))
@@ -77,22 +92,43 @@ pub fn import(options: &ImportOptions, common: &Common) -> Result<Exit, Failure>
         files.extend(bundles(path)?);
     }
     let store = store::to_write(common)?;
-    let (mut imported, mut unchanged, mut refused) = (0, 0, 0);
+    let (mut imported, mut unchanged, mut passed_over, mut refused, mut untold) = (0, 0, 0, 0, 0);
     for file in &files {
+        let tell = |what: &str, why: &str| {
+            let (file, why) = (clean::line(&file.display().to_string()), clean::cut(why, 500));
+            anstream::eprintln!("tribunal: {what} {file}: {why}");
+        };
         match read(file) {
-            Ok(bundle) if is_kept(&store, &bundle)? => unchanged += 1,
-            Ok(bundle) => {
-                store.keep(&bundle).map_err(not_got)?;
-                imported += 1;
-            }
+            Ok(bundle) => match against(&store, &bundle)? {
+                Against::Same => unchanged += 1,
+                Against::Newer => {
+                    passed_over += 1;
+                    tell(
+                        "passed over",
+                        "the store has another judging of the same, and this is no later one",
+                    );
+                }
+                Against::Older => {
+                    store.keep(&bundle).map_err(not_got)?;
+                    imported += 1;
+                    untold += usize::from(!bundle.sources.is_empty() && !bundle.has_what_was_judged());
+                }
+            },
             Err(why) => {
-                let (file, why) = (clean::line(&file.display().to_string()), clean::cut(&why, 500));
-                anstream::eprintln!("tribunal: refused {file}: {why}");
+                tell("refused", &why);
                 refused += 1;
             }
         }
     }
-    writeln!(anstream::stdout(), "{imported} imported, {unchanged} unchanged, {refused} refused")?;
+    let passed_over = if passed_over > 0 { format!(", {passed_over} passed over") } else { String::new() };
+    let mut out = anstream::stdout();
+    writeln!(out, "{imported} imported, {unchanged} unchanged{passed_over}, {refused} refused")?;
+    if untold > 0 {
+        writeln!(
+            out,
+            "whether the sources are what was judged cannot be told for {untold}: not all that was judged is there"
+        )?;
+    }
     Ok(if refused == 0 { Exit::Accepted } else { Exit::Rejected })
 }
 
@@ -126,20 +162,47 @@ fn read(file: &Path) -> Result<Bundle, String> {
     Ok(bundle)
 }
 
-/// Whether the same judging is there already, or a later one of the same.
-fn is_kept(store: &Store, bundle: &Bundle) -> Result<bool, Failure> {
+/// What the store has of the same id.
+enum Against {
+    /// The same.
+    Same,
+    /// Another judging, no older than this.
+    Newer,
+    /// Nothing, or an older judging, or the same without its sources.
+    Older,
+}
+
+fn against(store: &Store, bundle: &Bundle) -> Result<Against, Failure> {
     let there = match store.bundle(&bundle.verdict.id) {
         Ok(there) if there.verdict.id == bundle.verdict.id => there,
         // A damaged one is set aside for the one that comes.
         Ok(_) | Err(StoreError::NotFound { .. } | StoreError::Ambiguous { .. } | StoreError::Damaged(_)) => {
-            return Ok(false);
+            return Ok(Against::Older);
         }
         Err(error) => return Err(not_got(error)),
     };
-    Ok(same_judging(&there.verdict, &bundle.verdict) || there.kept_at_ms >= bundle.kept_at_ms)
+    let value = |bundle: &Bundle| serde_json::to_value(&bundle.verdict).expect("string keys only");
+    let same_verdict = alike(&value(&there), &value(bundle));
+    Ok(if same_verdict && (bundle.sources.is_empty() || bundle.sources == there.sources) {
+        Against::Same
+    } else if same_verdict && there.sources.is_empty() || there.kept_at_ms < bundle.kept_at_ms {
+        Against::Older
+    } else {
+        Against::Newer
+    })
 }
 
-/// No two judgings take the same time to the nanosecond; what is written and read may lose a digit beyond.
-fn same_judging(a: &Verdict, b: &Verdict) -> bool {
-    (a.took_s - b.took_s).abs() < 1e-9 && a.findings.len() == b.findings.len()
+/// Equal, but for the last digit of a number, which may be lost where it is written and read.
+fn alike(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Number(a), Value::Number(b)) => match (a.as_f64(), b.as_f64()) {
+            (Some(a), Some(b)) => (a - b).abs() <= 1e-14 * a.abs().max(b.abs()),
+            _ => a == b,
+        },
+        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| alike(a, b)),
+        (Value::Object(a), Value::Object(b)) => {
+            a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| alike(a, b)))
+        }
+        _ => a == b,
+    }
 }
