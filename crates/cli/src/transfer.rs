@@ -5,8 +5,7 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
-use tribunal_board::{Bundle, Store, StoreError, clean};
+use tribunal_board::{Bundle, Store, StoreError, Taken, clean};
 
 use crate::arguments::{Common, ExportOptions, ImportOptions};
 use crate::exit::{Exit, Failure};
@@ -99,17 +98,16 @@ pub fn import(options: &ImportOptions, common: &Common) -> Result<Exit, Failure>
             anstream::eprintln!("tribunal: {what} {file}: {why}");
         };
         match read(file) {
-            Ok(bundle) => match against(&store, &bundle)? {
-                Against::Same => unchanged += 1,
-                Against::Newer => {
+            Ok(bundle) => match store.take(&bundle).map_err(not_got)? {
+                Taken::Unchanged => unchanged += 1,
+                Taken::PassedOver => {
                     passed_over += 1;
                     tell(
                         "passed over",
                         "the store has another judging of the same, and this is no later one",
                     );
                 }
-                Against::Older => {
-                    store.keep(&bundle).map_err(not_got)?;
+                Taken::Kept => {
                     imported += 1;
                     untold += usize::from(!bundle.sources.is_empty() && !bundle.has_what_was_judged());
                 }
@@ -160,49 +158,4 @@ fn read(file: &Path) -> Result<Bundle, String> {
         Bundle::read_file(file).map_err(|error| error.to_string())?.map_err(|why| why.to_string())?;
     bundle.check().map_err(|contradiction| contradiction.to_string())?;
     Ok(bundle)
-}
-
-/// What the store has of the same id.
-enum Against {
-    /// The same.
-    Same,
-    /// Another judging, no older than this.
-    Newer,
-    /// Nothing, or an older judging, or the same without its sources.
-    Older,
-}
-
-fn against(store: &Store, bundle: &Bundle) -> Result<Against, Failure> {
-    let there = match store.bundle(&bundle.verdict.id) {
-        Ok(there) if there.verdict.id == bundle.verdict.id => there,
-        // A damaged one is set aside for the one that comes.
-        Ok(_) | Err(StoreError::NotFound { .. } | StoreError::Ambiguous { .. } | StoreError::Damaged(_)) => {
-            return Ok(Against::Older);
-        }
-        Err(error) => return Err(not_got(error)),
-    };
-    let value = |bundle: &Bundle| serde_json::to_value(&bundle.verdict).expect("string keys only");
-    let same_verdict = alike(&value(&there), &value(bundle));
-    Ok(if same_verdict && (bundle.sources.is_empty() || bundle.sources == there.sources) {
-        Against::Same
-    } else if same_verdict && there.sources.is_empty() || there.kept_at_ms < bundle.kept_at_ms {
-        Against::Older
-    } else {
-        Against::Newer
-    })
-}
-
-/// Equal, but for the last digit of a number, which may be lost where it is written and read.
-fn alike(a: &Value, b: &Value) -> bool {
-    match (a, b) {
-        (Value::Number(a), Value::Number(b)) => match (a.as_f64(), b.as_f64()) {
-            (Some(a), Some(b)) => (a - b).abs() <= 1e-14 * a.abs().max(b.abs()),
-            _ => a == b,
-        },
-        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| alike(a, b)),
-        (Value::Object(a), Value::Object(b)) => {
-            a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| alike(a, b)))
-        }
-        _ => a == b,
-    }
 }
