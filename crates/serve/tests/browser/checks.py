@@ -87,7 +87,8 @@ width => {
   if (first !== 1) faults.push(`headings: ${first} of the first level`);
 
   // Colour never says something alone.
-  const words = ["accepted", "rejected", "disqualified", "infrastructure", "met", "missed", "critical", "major", "minor", "cheat"];
+  const words = ["accepted", "rejected", "disqualified", "infrastructure", "met", "missed", "critical", "major", "minor", "cheat",
+      "pass", "fail", "integrity", "inconclusive"];
   for (const word of words)
     for (const element of document.querySelectorAll(`.${word}`))
       if (visible(element) && !element.textContent.toLowerCase().includes(word))
