@@ -90,7 +90,7 @@ impl Bundle {
     /// Whether the verdict says what follows from its evidence. The parts of the score are computed again only where
     /// this program carries the rubric that ruled.
     pub fn check(&self) -> Result<(), Contradiction> {
-        self.verdict.check(rubric_of(&self.verdict).as_ref())
+        self.verdict.check(rubric_of(&self.verdict))
     }
 }
 

@@ -4,7 +4,7 @@
 //! same outcome share a place when they are no more than [`TIE_POINTS`] below the best of that place.
 //! What could not be judged has no place.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 
 use rayon::prelude::*;
@@ -55,13 +55,12 @@ pub fn latest(summaries: Vec<Summary>) -> Vec<Summary> {
 
 /// The last verdict on each contestant and challenge, and those that it replaced.
 pub fn by_age(summaries: Vec<Summary>) -> (Vec<Summary>, Vec<Summary>) {
-    let key = |summary: &Summary| (summary.submission.challenge.clone(), summary.submission.name.clone());
-    let mut seen = BTreeSet::new();
-    let (mut last, mut earlier): (Vec<_>, Vec<_>) =
-        summaries.into_iter().rev().partition(|summary| seen.insert(key(summary)));
-    last.reverse();
-    earlier.reverse();
-    (last, earlier)
+    let mut seen = HashSet::with_capacity(summaries.len());
+    let last: Vec<bool> = (summaries.iter().rev())
+        .map(|summary| seen.insert((summary.submission.challenge.as_str(), summary.submission.name.as_str())))
+        .collect();
+    let mut last = last.into_iter().rev();
+    summaries.into_iter().partition(|_| last.next() == Some(true))
 }
 
 /// The standings of every challenge that occurs.
@@ -140,18 +139,20 @@ fn weights(summaries: &[&Summary]) -> Vec<(Dimension, f64)> {
 
 /// What the summaries of one table must share for their numbers to be comparable.
 pub(crate) fn cautions(summaries: &[&Summary]) -> Vec<String> {
-    fn differ<T: PartialEq>(summaries: &[&Summary], of: impl Fn(&Summary) -> T) -> bool {
+    fn differ<'a, T: PartialEq>(summaries: &[&'a Summary], of: impl Fn(&'a Summary) -> T) -> bool {
         summaries.windows(2).any(|pair| of(pair[0]) != of(pair[1]))
     }
-    let weighed =
-        |summary: &Summary| summary.dimensions.iter().map(|(&d, s)| (d, s.weight)).collect::<Vec<_>>();
+    let weighed = summaries.windows(2).any(|pair| {
+        let weights = |at: usize| pair[at].dimensions.iter().map(|(of, part)| (of, part.weight));
+        !weights(0).eq(weights(1))
+    });
     let tests: [(bool, &str); 5] = [
-        (differ(summaries, weighed), "weights differ: scores are not comparable, see each verdict"),
-        (differ(summaries, |v| v.judge.version.clone()), "judged by different versions of the judge"),
+        (weighed, "weights differ: scores are not comparable, see each verdict"),
+        (differ(summaries, |v| &v.judge.version), "judged by different versions of the judge"),
         (differ(summaries, |v| v.judge.effort), "judged with different effort"),
-        (differ(summaries, |v| v.judge.seed.clone()), "judged on inputs from different seeds"),
+        (differ(summaries, |v| &v.judge.seed), "judged on inputs from different seeds"),
         (
-            differ(summaries, |v| (v.machine.cpu.clone(), v.machine.cores, v.machine.gpu.clone())),
+            differ(summaries, |v| (&v.machine.cpu, v.machine.cores, &v.machine.gpu)),
             "judged on different machines: times are not comparable",
         ),
     ];
@@ -168,13 +169,13 @@ fn ranges(places: &[Place<'_>]) -> Vec<Option<[usize; 2]>> {
         (0..draws).step_by(DRAWS_AT_ONCE).map(|first| first..draws.min(first + DRAWS_AT_ONCE)).collect();
     let ranks: Vec<Vec<u32>> = blocks.into_par_iter().map(|block| ranks(places, block)).collect();
     let range = |place: usize| {
-        let of_block = |ranks: &Vec<u32>| {
+        let mut own: Vec<u32> = Vec::with_capacity(draws);
+        for ranks in &ranks {
             let width = ranks.len() / places.len();
-            ranks[place * width..][..width].to_vec()
-        };
-        let mut ranks: Vec<u32> = ranks.iter().flat_map(of_block).collect();
-        ranks.sort_unstable();
-        let at = |share: f64| ranks[((draws as f64 - 1.0) * share).round() as usize] as usize;
+            own.extend_from_slice(&ranks[place * width..][..width]);
+        }
+        let mut at =
+            |share: f64| *own.select_nth_unstable(((draws as f64 - 1.0) * share).round() as usize).1 as usize;
         Some([at(0.025), at(0.975)])
     };
     (0..places.len()).into_par_iter().map(range).collect()

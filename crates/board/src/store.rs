@@ -65,6 +65,9 @@ pub enum StoreError {
         /// The ids that begin so.
         ids: Vec<String>,
     },
+    /// There is nothing at the path, or an empty file.
+    #[error("there is no store at {}", .0.display())]
+    Absent(PathBuf),
     /// What is kept there is no verdict.
     #[error(transparent)]
     Damaged(#[from] Damaged),
@@ -127,6 +130,17 @@ impl Store {
             Kind::Database(Database::open(path)?)
         } else {
             Kind::Folder(Folder::open(path)?)
+        };
+        Ok(Self { kind })
+    }
+
+    /// The store at that path if there is one. Nothing is made.
+    pub fn existing(path: impl Into<PathBuf>) -> Result<Self, StoreError> {
+        let path = path.into();
+        let kind = if is_database(&path) {
+            Kind::Database(Database::existing(path)?)
+        } else {
+            Kind::Folder(Folder::existing(path)?)
         };
         Ok(Self { kind })
     }

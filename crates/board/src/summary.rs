@@ -1,11 +1,12 @@
 //! What a table shows of a verdict: small enough that ten thousand are read at once.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 use tribunal_judge::{
-    Dimension, DimensionScore, Family, Finding, JudgeInfo, Machine, Outcome, Rubric, Ruling, Severity,
-    SubmissionInfo, Verdict, challenges,
+    Challenge, Dimension, DimensionScore, Family, Finding, JudgeInfo, Machine, Outcome, Rubric, Ruling,
+    Severity, SubmissionInfo, Verdict, challenges,
 };
 
 use crate::failures;
@@ -59,7 +60,7 @@ pub struct Summary {
 impl Summary {
     /// What a table shows of the verdict.
     pub fn of(verdict: &Verdict) -> Self {
-        Self::by(verdict, rubric_of(verdict).as_ref())
+        Self::by(verdict, rubric_of(verdict))
     }
 
     /// The same of a verdict by that rubric, which this program need not carry.
@@ -131,9 +132,14 @@ pub(crate) fn middle(mut values: Vec<f64>) -> Option<[f64; 2]> {
 }
 
 /// The rubric by which a verdict was ruled, where this program carries it.
-pub fn rubric_of(verdict: &Verdict) -> Option<Rubric> {
-    let challenge = challenges::find(&verdict.submission.challenge)?;
-    Rubric::parse(challenge.rubric()).ok().filter(|rubric| rubric.digest == verdict.judge.rubric)
+pub fn rubric_of(verdict: &Verdict) -> Option<&'static Rubric> {
+    static RUBRICS: LazyLock<BTreeMap<&str, Rubric>> = LazyLock::new(|| {
+        let read = |challenge: &&'static dyn Challenge| {
+            Some((challenge.contract().id, Rubric::parse(challenge.rubric()).ok()?))
+        };
+        challenges::all().iter().filter_map(read).collect()
+    });
+    RUBRICS.get(verdict.submission.challenge.as_str()).filter(|rubric| rubric.digest == verdict.judge.rubric)
 }
 
 fn resampled(verdict: &Verdict, rubric: &Rubric) -> Vec<f32> {

@@ -13,13 +13,16 @@ use tribunal_runner::submission::find as find_submissions;
 use crate::arguments::{Common, CompareFormat, CompareOptions, JudgeOptions, SeedChoice};
 use crate::clerk::Clerk;
 use crate::exit::{Exit, Failure};
-use crate::judge::{judge_all, order, store, table_style, try_controls};
+use crate::judge::{judge_all, order, table_style, try_controls};
 use crate::progress::Progress;
+use crate::store;
 
 pub fn run(options: &CompareOptions, common: &Common) -> Result<Exit, Failure> {
     let progress = Progress::new(common.quiet);
     let order = order(Seed::PUBLIC, options.effort, &options.cage, common)?;
-    let store = store(common)?;
+    // Folders may have to be judged.
+    let any_folder = options.contestants.iter().any(|name| Path::new(name).exists());
+    let store = if any_folder { store::to_write(common)? } else { store::to_read(common)? };
     let stored = ranking::latest(store.summaries().map_err(machine)?.0);
     let tried = Cell::new(false);
     let search =

@@ -20,6 +20,7 @@ use crate::clerk::Clerk;
 use crate::exit::{Exit, Failure};
 use crate::house;
 use crate::progress::Progress;
+use crate::store;
 
 /// The report's file.
 const REPORT: &str = "report.html";
@@ -32,7 +33,7 @@ pub fn run(options: &JudgeOptions, common: &Common) -> Result<Exit, Failure> {
         return Err(Failure::Usage(format!("no tribunal.toml in or below {}", paths.join(", "))));
     }
     let progress = Progress::new(common.quiet);
-    let store = store(common);
+    let store = store::to_write(common);
     let clerk = Clerk::new(store.as_ref(), &progress);
     if !options.no_controls {
         try_controls(&order, &clerk)?;
@@ -256,25 +257,6 @@ pub fn reference<'a>(
     progress: &dyn Fn(&str),
 ) -> Result<Option<Reference<'a>>, String> {
     house::reference(challenge).map(|folder| Reference::build(order, &folder, progress)).transpose()
-}
-
-/// The store of verdicts.
-pub fn store(common: &Common) -> Result<Store, Failure> {
-    let path = common.store.clone().or_else(Store::default_path).ok_or_else(|| {
-        Failure::Machine("no place to keep verdicts: set HOME, or give --store PATH".to_owned())
-    })?;
-    let is_new = common.store.is_none() && !path.exists();
-    let store = Store::open(&path).map_err(|error| Failure::Machine(error.to_string()))?;
-    // Before there was a database, verdicts were kept in a folder beside it.
-    let older = path.with_extension("");
-    if is_new && older.is_dir() {
-        let older = older.display();
-        anstream::eprintln!(
-            "tribunal: verdicts are kept in {} from now on; `tribunal import {older}` brings over those of {older}",
-            path.display()
-        );
-    }
-    Ok(store)
 }
 
 /// Writes the verdicts where the user asked for them.

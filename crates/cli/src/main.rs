@@ -16,6 +16,7 @@ mod replay;
 mod rescore;
 mod serve;
 mod show;
+mod store;
 mod transfer;
 
 use std::process::ExitCode;

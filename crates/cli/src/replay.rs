@@ -11,12 +11,12 @@ use crate::arguments::{Common, EffortChoice, ReplayOptions};
 use crate::exit::{Exit, Failure};
 use crate::judge::order;
 use crate::progress::Progress;
-use crate::show::stored;
+use crate::store::{self, not_got};
 
 pub fn run(options: &ReplayOptions, common: &Common) -> Result<Exit, Failure> {
     let (prefix, rest) = options.finding.split_once('/').ok_or_else(|| usage(&options.finding))?;
     let (case, check) = rest.rsplit_once(':').ok_or_else(|| usage(&options.finding))?;
-    let verdict = stored(prefix, common)?;
+    let verdict = store::to_read(common)?.get(prefix).map_err(not_got)?;
     let folder = Path::new(&verdict.submission.folder);
     let submission = Submission::open(folder).map_err(|error| {
         Failure::Usage(format!("the submission of verdict {} is not there: {error}", verdict.id))

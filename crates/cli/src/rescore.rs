@@ -11,8 +11,7 @@ use tribunal_judge::{Dimension, DimensionScore, Rubric, Ruling, Verdict};
 use crate::arguments::{Common, RescoreOptions};
 use crate::challenges;
 use crate::exit::{Exit, Failure};
-use crate::judge::store;
-use crate::show::not_got;
+use crate::store::{self, not_got};
 
 /// What a changed rubric makes of a verdict.
 #[derive(Debug, Serialize)]
@@ -46,7 +45,7 @@ pub fn run(options: &RescoreOptions, common: &Common) -> Result<Exit, Failure> {
     let text = fs::read_to_string(&options.rubric).map_err(|error| usage(&error))?;
     let rubric = Rubric::parse(&text).map_err(|error| usage(&error))?;
     let challenge = challenge(options)?;
-    let store = store(common)?;
+    let store = store::to_read(common)?;
     let ids = chosen(&store, options, challenge, &rubric)?;
     let mut seen = BTreeSet::new();
     let mut changes = Vec::new();

@@ -2,18 +2,20 @@
 
 use std::io::Write;
 
-use tribunal_board::{StoreError, html, json, junit, markdown, ranking, sarif, terminal};
-use tribunal_judge::{SourceFile, Verdict};
+use tribunal_board::{html, json, junit, markdown, ranking, sarif, terminal};
 
 use crate::arguments::{
     BoardOptions, Common, Format, SchemaChoice, SchemaOptions, ShowOptions, VerdictFormat,
 };
 use crate::exit::{Exit, Failure};
-use crate::judge::{checkout, store, style, table_style};
+use crate::judge::{checkout, style, table_style};
+use crate::store::{self, not_got};
 
 pub fn board(options: &BoardOptions, common: &Common) -> Result<Exit, Failure> {
-    let (summaries, damaged) =
-        store(common)?.summaries().map_err(|error| Failure::Machine(error.to_string()))?;
+    let (summaries, damaged) = match store::existing(common)? {
+        Some(store) => store.summaries().map_err(not_got)?,
+        None => Default::default(),
+    };
     for damaged in &damaged {
         anstream::eprintln!("tribunal: skipped {damaged}");
     }
@@ -35,35 +37,22 @@ pub fn board(options: &BoardOptions, common: &Common) -> Result<Exit, Failure> {
 }
 
 pub fn verdict(options: &ShowOptions, common: &Common) -> Result<Exit, Failure> {
-    let verdict = stored(&options.id, common)?;
+    let store = store::to_read(common)?;
+    let verdict = store.get(&options.id).map_err(not_got)?;
     let mut out = anstream::stdout();
     match options.format {
         VerdictFormat::Terminal => writeln!(out, "{}", terminal::verdict(&verdict, &style()))?,
         VerdictFormat::Md => write!(out, "{}", markdown::verdict(&verdict))?,
-        VerdictFormat::Html => write!(out, "{}", html::verdict(&verdict, &sources(&verdict.id, common)))?,
+        VerdictFormat::Html => {
+            // The page stands without them.
+            let sources = store.sources(&verdict.id).unwrap_or_default();
+            write!(out, "{}", html::verdict(&verdict, &sources))?;
+        }
         VerdictFormat::Json => writeln!(out, "{}", json::line(&verdict))?,
         VerdictFormat::Junit => write!(out, "{}", junit::report(&[verdict]))?,
         VerdictFormat::Sarif => write!(out, "{}", sarif::report(&[verdict], &checkout()))?,
     }
     Ok(Exit::Accepted)
-}
-
-/// The source files that were kept with a verdict; none where that cannot be told, since the page stands without.
-fn sources(id: &str, common: &Common) -> Vec<SourceFile> {
-    store(common).ok().and_then(|store| store.sources(id).ok()).unwrap_or_default()
-}
-
-/// The stored verdict whose id begins so.
-pub fn stored(prefix: &str, common: &Common) -> Result<Verdict, Failure> {
-    store(common)?.get(prefix).map_err(not_got)
-}
-
-/// What was asked for is the user's to mend where it is not there, and the machine's where it cannot be read.
-pub fn not_got(error: StoreError) -> Failure {
-    match error {
-        StoreError::NotFound { .. } | StoreError::Ambiguous { .. } => Failure::Usage(error.to_string()),
-        _ => Failure::Machine(error.to_string()),
-    }
 }
 
 pub fn schema(options: &SchemaOptions) -> Result<Exit, Failure> {

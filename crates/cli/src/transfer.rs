@@ -10,11 +10,10 @@ use tribunal_judge::Verdict;
 
 use crate::arguments::{Common, ExportOptions, ImportOptions};
 use crate::exit::{Exit, Failure};
-use crate::judge::store;
-use crate::show::not_got;
+use crate::store::{self, not_got};
 
 pub fn export(options: &ExportOptions, common: &Common) -> Result<Exit, Failure> {
-    let store = store(common)?;
+    let store = store::to_read(common)?;
     match (options.ids.as_slice(), &options.out) {
         ([id], out) if !out.as_ref().is_some_and(|out| out.is_dir() || ends_as_folder(out)) => {
             let line = store.bundle(id).map_err(not_got)?.line();
@@ -77,7 +76,7 @@ pub fn import(options: &ImportOptions, common: &Common) -> Result<Exit, Failure>
     for path in &options.paths {
         files.extend(bundles(path)?);
     }
-    let store = store(common)?;
+    let store = store::to_write(common)?;
     let (mut imported, mut unchanged, mut refused) = (0, 0, 0);
     for file in &files {
         match read(file) {

@@ -172,7 +172,7 @@ fn a_broken_manifest_is_told_with_its_place() {
 #[test]
 fn boards_and_stored_verdicts_come_in_every_format() {
     let tribunal = Tribunal::new();
-    assert_eq!(tribunal.run(["board"]).stdout, "nothing judged yet: tribunal judge PATH\n");
+    assert_eq!(tribunal.run(["board"]).code, 2, "there is no store at the path named");
     let output = judge(&tribunal, &["--json", &specimen("two-pass-c"), &specimen("dgamma-last-row-only-c")]);
     let id = verdicts(&output.stdout)[0]["id"].as_str().expect("an id").to_owned();
     for format in ["terminal", "md", "html", "json"] {
@@ -218,6 +218,17 @@ fn contestants_are_compared_from_folders_names_and_ids() {
     let unknown = tribunal.run(["compare", "two-pass-c", "nobody"]);
     assert_eq!(unknown.code, 2);
     assert!(unknown.stderr.contains("`nobody` is no folder, no contestant"), "{}", unknown.stderr);
+    // Nothing can be said of two who never met.
+    let elsewhere = house().join("specimens/fused_softmax_topk/numpy-argpartition").display().to_string();
+    judge(&tribunal, &[&elsewhere]);
+    let strangers = tribunal.run(["compare", "two-pass-c", "numpy-argpartition"]);
+    assert_eq!((strangers.code, strangers.stdout.as_str()), (2, ""));
+    for part in [
+        "two-pass-c has a verdict on layer_norm_backward",
+        "numpy-argpartition has a verdict on fused_softmax_topk",
+    ] {
+        assert!(strangers.stderr.contains(part), "{}", strangers.stderr);
+    }
 }
 
 #[test]

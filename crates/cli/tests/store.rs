@@ -8,6 +8,7 @@ use std::process::Command;
 
 use serde_json::Value;
 use support::{Output, Tribunal, house};
+use tribunal_board::Store;
 
 /// Judges an honest and a defective submission into the store of that name, and tells the ids.
 fn judge_two(tribunal: &Tribunal, store: &str) -> [String; 2] {
@@ -123,8 +124,9 @@ fn evidence_is_ruled_on_again_under_a_changed_rubric() {
     let lines = run(&tribunal, &format!("{rescore} --json --write")).stdout;
     let changes: Vec<Value> = lines.lines().map(json).collect();
     assert_eq!(changes.len(), 2);
-    for (change, id) in changes.iter().zip(&ids) {
-        assert_eq!(change["before"]["id"], id.as_str());
+    for id in &ids {
+        let of = |change: &&Value| change["before"]["id"] == id.as_str();
+        let change = changes.iter().find(of).expect("one for each");
         let after = change["after"]["id"].as_str().unwrap();
         let kept = json(&run(&tribunal, &format!("export {after} --store s.sqlite")).stdout);
         assert_eq!(kept["verdict"]["score"], change["after"]["score"]);
@@ -155,8 +157,9 @@ fn without_a_place_named_verdicts_go_to_the_users_data() {
     };
     let told = board();
     assert!(told.contains("tribunal import") && told.contains("tribunal/verdicts"), "{told}");
-    assert!(data.join("tribunal/verdicts.sqlite").is_file());
-    assert_eq!(board(), "", "it is told once");
+    assert!(!data.join("tribunal/verdicts.sqlite").exists(), "who reads makes nothing");
+    Store::open(data.join("tribunal/verdicts.sqlite")).unwrap();
+    assert_eq!(board(), "", "it is told until there is one");
 }
 
 #[test]
@@ -166,4 +169,41 @@ fn a_file_that_is_no_store_is_refused_with_what_to_do() {
     let output = run(&tribunal, "board --store notes.db");
     assert_eq!(output.code, 3);
     assert!(output.stderr.contains("give --store another place"), "{}", output.stderr);
+}
+
+#[test]
+fn who_only_reads_makes_no_store() {
+    let tribunal = Tribunal::new();
+    fs::create_dir(tribunal.folder().join("layer_norm_backward")).unwrap();
+    fs::copy(
+        house().join("challenges/layer_norm_backward/challenge.toml"),
+        tribunal.folder().join("layer_norm_backward/challenge.toml"),
+    )
+    .unwrap();
+    for command in [
+        "board",
+        "show abc",
+        "export abc",
+        "export --out all/",
+        "compare alice bob",
+        "replay abc/basic/1:x",
+        "rescore --rubric layer_norm_backward/challenge.toml",
+    ] {
+        for store in ["typo.sqlite", "typo"] {
+            let output = run(&tribunal, &format!("{command} --store {store}"));
+            assert_eq!(output.code, 2, "{command}: {}", output.stderr);
+            let told = format!("there is no store at {store}; `tribunal judge PATH --store {store}`");
+            assert!(output.stderr.contains(&told), "{command}: {}", output.stderr);
+        }
+    }
+    assert_eq!(files(tribunal.folder()).len(), 1, "{:?}", files(tribunal.folder()));
+    // Where no place was named, nothing is amiss.
+    let output = Command::new(env!("CARGO_BIN_EXE_tribunal"))
+        .arg("board")
+        .env("XDG_DATA_HOME", tribunal.folder().join("data"))
+        .output()
+        .expect("the program starts");
+    assert_eq!(output.status.code(), Some(0));
+    assert!(String::from_utf8_lossy(&output.stdout).starts_with("nothing judged yet"));
+    assert!(!tribunal.folder().join("data").exists());
 }

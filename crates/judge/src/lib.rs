@@ -45,4 +45,4 @@ pub use finding::{Dimension, Finding, Observation, Outcome, Severity};
 pub use hearing::{Dock, Hearing, Order, Reference, describe, refuse, replay_submission};
 pub use rubric::{Rubric, RubricError};
 pub use seed::Seed;
-pub use verdict::{Contradiction, DimensionScore, RequirementMet, Ruling, Verdict};
+pub use verdict::{Contradiction, DimensionScore, Draw, RequirementMet, Ruling, Verdict};

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::evidence::{Evidence, JudgeInfo, Machine, Measurement, SubmissionInfo};
-use crate::resample;
+use crate::resample::{self, Thing};
 use crate::rubric::{Rubric, Scale};
 use crate::{Dimension, Family, Finding, Outcome, Severity};
 
@@ -108,6 +108,15 @@ pub struct Verdict {
     pub caged_s: f64,
 }
 
+/// What a verdict would have said if other cases and workloads had been drawn.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Draw {
+    /// The parts of the score.
+    pub dimensions: BTreeMap<Dimension, DimensionScore>,
+    /// The score; null where there is none.
+    pub score: Option<f64>,
+}
+
 impl Verdict {
     /// Rules on the evidence.
     pub fn new(mut evidence: Evidence, rubric: &Rubric) -> Self {
@@ -117,7 +126,9 @@ impl Verdict {
         let dimensions: BTreeMap<_, _> = Dimension::ALL
             .iter()
             .map(|&dimension| {
-                let score = dimension_score(dimension, &evidence, rubric, &requirements, &|_| 1.0);
+                let part =
+                    Part::of(dimension, &evidence.findings, &evidence.measurements, rubric, &requirements);
+                let score = part.score(&|_| 1.0);
                 let weight = rubric.weights.get(&dimension).copied().unwrap_or(0.0);
                 (dimension, DimensionScore { score, weight, assessed: score.is_some() })
             })
@@ -149,22 +160,28 @@ impl Verdict {
     /// The scores it would have had if other cases and workloads had been drawn: a bootstrap, see [`resample`](mod@crate::resample).
     /// Empty where there is no score.
     pub fn resampled_scores(&self, rubric: &Rubric) -> Vec<f64> {
-        let drawn = self.resampled_dimensions(rubric);
-        drawn.iter().map_while(|dimensions| whole(self.outcome, dimensions, &self.findings)).collect()
+        self.resampled(rubric).into_iter().map_while(|draw| draw.score).collect()
     }
 
-    /// The dimensions in each draw of the same bootstrap. What had no score has none in any draw.
-    pub fn resampled_dimensions(&self, rubric: &Rubric) -> Vec<BTreeMap<Dimension, DimensionScore>> {
-        let evidence = self.evidence();
+    /// The same with its dimensions. What had no score has none in any draw.
+    pub fn resampled(&self, rubric: &Rubric) -> Vec<Draw> {
+        let parts: Vec<(Dimension, DimensionScore, Part<'_>)> = self
+            .dimensions
+            .iter()
+            .map(|(&dimension, &known)| {
+                let part =
+                    Part::of(dimension, &self.findings, &self.measurements, rubric, &self.requirements);
+                (dimension, known, part)
+            })
+            .collect();
         let drawn = |draw: usize| {
-            let again = |(&dimension, part): (&Dimension, &DimensionScore)| {
-                let weigh = |what: &str| resample::weight(what, draw);
-                let score = part.score.map(|score| {
-                    dimension_score(dimension, &evidence, rubric, &self.requirements, &weigh).unwrap_or(score)
-                });
-                (dimension, DimensionScore { score, ..*part })
+            let again = |(dimension, known, part): &(Dimension, DimensionScore, Part<'_>)| {
+                let weigh = |thing: Thing| resample::weight(thing, draw);
+                let score = known.score.map(|score| part.score(&weigh).unwrap_or(score));
+                (*dimension, DimensionScore { score, ..*known })
             };
-            self.dimensions.iter().map(again).collect()
+            let dimensions = parts.iter().map(again).collect();
+            Draw { score: whole(self.outcome, &dimensions, &self.findings), dimensions }
         };
         (0..resample::DRAWS).map(drawn).collect()
     }
@@ -329,29 +346,77 @@ fn whole(
     Some(if critical { score.min(CRITICAL_CAP) } else { score })
 }
 
-fn dimension_score(
-    dimension: Dimension,
-    evidence: &Evidence,
-    rubric: &Rubric,
-    requirements: &[RequirementMet],
-    weigh: &dyn Fn(&str) -> f64,
-) -> Option<f64> {
-    match dimension {
-        Dimension::Correctness | Dimension::Stability => by_cases(dimension, &evidence.findings, weigh),
-        Dimension::Completeness => {
-            let decided: Vec<_> = requirements.iter().filter_map(|requirement| requirement.met).collect();
-            let met = decided.iter().filter(|&&met| met).count();
-            (!decided.is_empty()).then(|| 100.0 * met as f64 / decided.len() as f64)
+/// What a dimension's score is the mean of.
+enum Part<'a> {
+    /// Family by family, the marks of its cases.
+    Cases(Vec<Vec<(Thing, f64)>>),
+    /// Scale by scale, the logarithms of ratios on its workloads.
+    Scales(Vec<(&'a Scale, Vec<(Thing, f64)>)>),
+    /// Nothing that could be drawn.
+    Fixed(Option<f64>),
+}
+
+impl<'a> Part<'a> {
+    fn of(
+        dimension: Dimension,
+        findings: &[Finding],
+        measurements: &[Measurement],
+        rubric: &'a Rubric,
+        requirements: &[RequirementMet],
+    ) -> Self {
+        match dimension {
+            Dimension::Correctness | Dimension::Stability => Self::Cases(marks(dimension, findings)),
+            Dimension::Completeness => {
+                let decided: Vec<_> = requirements.iter().filter_map(|requirement| requirement.met).collect();
+                let met = decided.iter().filter(|&&met| met).count();
+                Self::Fixed((!decided.is_empty()).then(|| 100.0 * met as f64 / decided.len() as f64))
+            }
+            Dimension::Memory | Dimension::Performance | Dimension::Code => {
+                let failed = findings.iter().any(|finding| {
+                    finding.dimension == dimension
+                        && finding.outcome == Outcome::Fail
+                        && finding.severity >= Severity::Major
+                });
+                if failed {
+                    return Self::Fixed(Some(0.0));
+                }
+                let ratios = |name: &str| {
+                    let of_name = measurements.iter().filter(|measurement| measurement.name == *name);
+                    of_name
+                        .map(|measurement| {
+                            let ratio = measurement.value / measurement.floor.unwrap_or(1.0);
+                            (Thing::of(&measurement.workload), ratio.ln())
+                        })
+                        .collect()
+                };
+                let scales = rubric.scales.iter().filter(|(_, scale)| scale.dimension == dimension);
+                Self::Scales(scales.map(|(name, scale)| (scale, ratios(name))).collect())
+            }
+            Dimension::Tests | Dimension::Analysis => Self::Fixed(None),
         }
-        Dimension::Memory | Dimension::Performance | Dimension::Code => {
-            by_scales(dimension, evidence, rubric, weigh)
+    }
+
+    /// `weigh` says how much a case or a workload counts: 1 each in a verdict.
+    fn score(&self, weigh: &dyn Fn(Thing) -> f64) -> Option<f64> {
+        let mean = |values: &[(Thing, f64)]| {
+            weighted_mean(values.iter().map(|&(thing, value)| (value, weigh(thing))))
+        };
+        match self {
+            Self::Cases(families) => {
+                let means = families.iter().filter_map(|cases| mean(cases)).map(|mean| (mean, 1.0));
+                weighted_mean(means).map(|mean| 100.0 * mean)
+            }
+            Self::Scales(scales) => weighted_mean(
+                scales
+                    .iter()
+                    .filter_map(|(scale, ratios)| Some((scale.score(mean(ratios)?.exp()), scale.weight))),
+            ),
+            Self::Fixed(score) => *score,
         }
-        Dimension::Tests | Dimension::Analysis => None,
     }
 }
 
-/// `weigh` says how much a case counts: 1 each in a verdict.
-fn by_cases(dimension: Dimension, findings: &[Finding], weigh: &dyn Fn(&str) -> f64) -> Option<f64> {
+fn marks(dimension: Dimension, findings: &[Finding]) -> Vec<Vec<(Thing, f64)>> {
     let mut families: BTreeMap<Family, BTreeMap<&str, f64>> = BTreeMap::new();
     for finding in findings.iter().filter(|finding| finding.dimension == dimension) {
         let mark = match (finding.outcome, finding.severity) {
@@ -363,38 +428,9 @@ fn by_cases(dimension: Dimension, findings: &[Finding], weigh: &dyn Fn(&str) -> 
         let case = families.entry(finding.family).or_default().entry(&finding.case).or_insert(1.0);
         *case = case.min(mark);
     }
-    let family_mean =
-        |cases: &BTreeMap<&str, f64>| weighted_mean(cases.iter().map(|(case, &mark)| (mark, weigh(case))));
-    let means = families.values().filter_map(family_mean).map(|mean| (mean, 1.0));
-    weighted_mean(means).map(|mean| 100.0 * mean)
-}
-
-/// `weigh` says how much a workload counts: 1 each in a verdict.
-fn by_scales(
-    dimension: Dimension,
-    evidence: &Evidence,
-    rubric: &Rubric,
-    weigh: &dyn Fn(&str) -> f64,
-) -> Option<f64> {
-    let failed = evidence.findings.iter().any(|finding| {
-        finding.dimension == dimension
-            && finding.outcome == Outcome::Fail
-            && finding.severity >= Severity::Major
-    });
-    if failed {
-        return Some(0.0);
-    }
-    let scale_score = |(name, scale): (&String, &Scale)| {
-        let logs =
-            evidence.measurements.iter().filter(|measurement| measurement.name == *name).map(|measurement| {
-                let ratio = measurement.value / measurement.floor.unwrap_or(1.0);
-                (ratio.ln(), weigh(&measurement.workload))
-            });
-        Some((scale.score(weighted_mean(logs)?.exp()), scale.weight))
-    };
-    weighted_mean(
-        rubric.scales.iter().filter(|(_, scale)| scale.dimension == dimension).filter_map(scale_score),
-    )
+    let cases =
+        |cases: BTreeMap<&str, f64>| cases.into_iter().map(|(case, mark)| (Thing::of(case), mark)).collect();
+    families.into_values().map(cases).collect()
 }
 
 /// The mean of values with their weights; none where nothing weighs anything.

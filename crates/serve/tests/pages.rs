@@ -297,7 +297,7 @@ async fn only_who_knows_the_token_writes() {
         evidence.submission.name = "newcomer".to_owned();
         let rubric =
             tribunal_board::summary::rubric_of(&bundle.verdict).expect("the fixtures' rubric is today's");
-        tribunal_judge::Verdict::new(evidence, &rubric)
+        tribunal_judge::Verdict::new(evidence, rubric)
     };
     bundle.kept_at_ms = None;
     let line = bundle.line();

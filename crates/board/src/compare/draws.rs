@@ -32,11 +32,19 @@ impl Draws {
             let (outcome, parts) = (Some(verdict.outcome), verdict.dimensions.clone());
             let known = Drawn { outcome, score: verdict.score, parts, ..Drawn::default() };
             match summary::rubric_of(verdict) {
-                Some(rubric) => Drawn {
-                    scores: verdict.resampled_scores(&rubric),
-                    dimensions: verdict.resampled_dimensions(&rubric),
-                    ..known
-                },
+                Some(rubric) => {
+                    let (dimensions, scores): (Vec<_>, Vec<_>) = verdict
+                        .resampled(rubric)
+                        .into_iter()
+                        .map(|draw| (draw.dimensions, draw.score))
+                        .unzip();
+                    // Without a score there is none in any draw.
+                    Drawn {
+                        scores: scores.into_iter().map_while(|score| score).collect(),
+                        dimensions,
+                        ..known
+                    }
+                }
                 None => known,
             }
         };

@@ -80,24 +80,34 @@ impl Database {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).map_err(at(folder))?;
         }
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-            | OpenFlags::SQLITE_OPEN_CREATE
-            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        Self::connect(path, OpenFlags::SQLITE_OPEN_CREATE)
+    }
+
+    pub(super) fn existing(path: PathBuf) -> Result<Self, StoreError> {
+        if !path.exists() {
+            return Err(StoreError::Absent(path));
+        }
+        Self::connect(path, OpenFlags::empty())
+    }
+
+    fn connect(path: PathBuf, making: OpenFlags) -> Result<Self, StoreError> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | making;
         let connection = Connection::open_with_flags(&path, flags).map_err(sql(&path))?;
         let mut database = Self { path, connection: Mutex::new(connection) };
-        database.prepare()?;
+        database.prepare(!making.is_empty())?;
         Ok(database)
     }
 
     /// Sees to it that the file is a store of ours before anything is written to it.
-    fn prepare(&mut self) -> Result<(), StoreError> {
+    fn prepare(&mut self, may_make: bool) -> Result<(), StoreError> {
         let Self { path, connection } = self;
         let connection = connection.get_mut().unwrap_or_else(PoisonError::into_inner);
         connection.busy_timeout(PATIENCE).map_err(sql(path))?;
         // A file may come from elsewhere: its views and triggers are to run nothing of ours.
         connection.pragma_update(None, "trusted_schema", false).map_err(sql(path))?;
         let is_new = match state(connection).map_err(sql(path))? {
-            State::New => true,
+            State::New if may_make => true,
+            State::New => return Err(StoreError::Absent(path.clone())),
             State::Ours(FORM) => false,
             State::Ours(form) => return Err(StoreError::Newer { path: path.clone(), form }),
             State::Foreign => return Err(StoreError::Foreign(path.clone())),

@@ -34,6 +34,10 @@ impl Folder {
         Ok(folder)
     }
 
+    pub(super) fn existing(path: PathBuf) -> Result<Self, StoreError> {
+        if path.is_dir() { Ok(Self { path }) } else { Err(StoreError::Absent(path)) }
+    }
+
     pub(super) fn path(&self) -> &Path {
         &self.path
     }

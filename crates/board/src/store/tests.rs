@@ -65,6 +65,24 @@ fn the_path_tells_the_kind() {
 }
 
 #[test]
+fn what_is_to_be_there_is_not_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let empty = folder.path().join("empty.sqlite");
+    fs::write(&empty, "").unwrap();
+    for name in ["a.sqlite", "deep/b.db", "c", "empty.sqlite"] {
+        let path = folder.path().join(name);
+        assert!(matches!(Store::existing(&path), Err(StoreError::Absent(at)) if at == path), "{name}");
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    assert_eq!(fs::metadata(&empty).unwrap().len(), 0);
+    for (_folder, path, store) in both() {
+        store.put(&with_id("abc"), &[]).unwrap();
+        assert_eq!(Store::existing(&path).unwrap().path(), path);
+        assert_eq!(Store::existing(&path).unwrap().get("abc").unwrap().id, "abc");
+    }
+}
+
+#[test]
 fn what_is_put_is_got_by_any_beginning_that_is_unique() {
     for (_folder, path, store) in both() {
         for id in ["abc1", "abd2", "abc", "f00", "z-_"] {

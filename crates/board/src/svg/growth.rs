@@ -32,19 +32,19 @@ pub(crate) fn growth(label: &str, sizes: &[(f64, Level)], axes: Axes<'_>) -> Opt
     let across = Log::around(sizes.iter().map(|(size, _)| *size), LEFT, RIGHT)?;
     let up = Log::around(values, 0.0, BOTTOM - TOP)?;
     let place = |size: f64, value: f64| (across.x(size), BOTTOM - up.x(value));
-    let mut picture = Picture::new(BOTTOM + 32.0, label);
+    let mut picture = Picture::new(BOTTOM + 38.0, label);
     for (size, text) in across.ticks(axes.count) {
         let x = across.x(size);
         picture.line("grid", (x, TOP), (x, BOTTOM));
         let inside = x.min(WIDTH - width(&text) / 2.0);
-        picture.text(inside, BOTTOM + 14.0, "middle", "small faint", &text);
+        picture.text(inside, BOTTOM + 18.0, "middle", "small faint", &text);
     }
     for (value, text) in up.ticks_upwards(axes.amount) {
         let y = BOTTOM - up.x(value);
         picture.line("grid", (LEFT, y), (RIGHT, y));
         picture.text(LEFT - 5.0, y + 4.0, "end", "small faint", &text);
     }
-    picture.text((LEFT + RIGHT) / 2.0, BOTTOM + 29.0, "middle", "small faint", axes.size);
+    picture.text((LEFT + RIGHT) / 2.0, BOTTOM + 34.0, "middle", "small faint", axes.size);
     let places = |of: &dyn Fn(&Level) -> Option<f64>| -> Vec<(f64, f64)> {
         sizes.iter().filter_map(|(size, level)| Some(place(*size, of(level)?))).collect()
     };

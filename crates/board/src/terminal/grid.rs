@@ -73,20 +73,17 @@ impl Grid {
         let closed: usize =
             (0..widths.len()).filter(|column| !open.contains(column)).map(|column| widths[column]).sum();
         let mut left = self.room(width).saturating_sub(closed);
+        let whole = widths.clone();
         // Who needs less than an equal share leaves the rest to the others: whole, and then broken.
-        let whole = |widths: &[usize], column: usize, share: usize| {
-            (widths[column] <= share).then_some(widths[column])
-        };
-        let broken = |_: &[usize], column: usize, share: usize| {
-            let longest = self.longest_line(column, share);
-            (longest + SLACK <= share).then_some(longest)
-        };
-        let needs: [&dyn Fn(&[usize], usize, usize) -> Option<usize>; 2] = [&whole, &broken];
-        for needs in needs {
-            while let Some((at, needed)) = open
-                .iter()
-                .enumerate()
-                .find_map(|(at, &column)| Some((at, needs(&widths, column, left / open.len())?)))
+        for breaks in [false, true] {
+            let needed = |column: usize, share: usize| {
+                if !breaks {
+                    return Some(whole[column]).filter(|whole| *whole <= share);
+                }
+                Some(self.longest_line(column, share)).filter(|longest| longest + SLACK <= share)
+            };
+            while let Some((at, needed)) = (open.iter().enumerate())
+                .find_map(|(at, &column)| Some((at, needed(column, left / open.len())?)))
             {
                 widths[open.remove(at)] = needed;
                 left = left.saturating_sub(needed);

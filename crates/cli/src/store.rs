@@ -1,0 +1,65 @@
+//! The store that a command means.
+
+use std::path::{Path, PathBuf};
+
+use tribunal_board::{Store, StoreError};
+
+use crate::arguments::Common;
+use crate::exit::Failure;
+
+/// The store, which is made if need be.
+pub fn to_write(common: &Common) -> Result<Store, Failure> {
+    let path = path(common)?;
+    if common.store.is_none() {
+        tell_of_older(&path);
+    }
+    Store::open(path).map_err(|error| Failure::Machine(error.to_string()))
+}
+
+/// The store, if it is there: who only reads makes none.
+pub fn to_read(common: &Common) -> Result<Store, Failure> {
+    existing(common)?.ok_or_else(|| Failure::Usage("nothing judged yet: tribunal judge PATH".to_owned()))
+}
+
+/// The store; none where it is the user's own and nothing was judged yet.
+pub fn existing(common: &Common) -> Result<Option<Store>, Failure> {
+    let path = path(common)?;
+    match Store::existing(&path) {
+        Ok(store) => Ok(Some(store)),
+        Err(StoreError::Absent(_)) if common.store.is_none() => {
+            tell_of_older(&path);
+            Ok(None)
+        }
+        Err(error @ StoreError::Absent(_)) => Err(Failure::Usage(format!(
+            "{error}; `tribunal judge PATH --store {0}` and `tribunal import PATH --store {0}` make one",
+            path.display()
+        ))),
+        Err(error) => Err(Failure::Machine(error.to_string())),
+    }
+}
+
+/// What was asked for is the user's to mend where it is not there, and the machine's where it cannot be read.
+pub fn not_got(error: StoreError) -> Failure {
+    match error {
+        StoreError::NotFound { .. } | StoreError::Ambiguous { .. } => Failure::Usage(error.to_string()),
+        _ => Failure::Machine(error.to_string()),
+    }
+}
+
+fn path(common: &Common) -> Result<PathBuf, Failure> {
+    common.store.clone().or_else(Store::default_path).ok_or_else(|| {
+        Failure::Machine("no place to keep verdicts: set HOME, or give --store PATH".to_owned())
+    })
+}
+
+/// Before there was a database, verdicts were kept in a folder beside it.
+fn tell_of_older(path: &Path) {
+    let older = path.with_extension("");
+    if !path.exists() && older.is_dir() {
+        let older = older.display();
+        anstream::eprintln!(
+            "tribunal: verdicts are kept in {} from now on; `tribunal import {older}` brings over those of {older}",
+            path.display()
+        );
+    }
+}
