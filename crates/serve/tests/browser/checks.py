@@ -96,6 +96,10 @@ width => {
   for (const element of document.querySelectorAll(".h0, .h1, .h2, .h3, .h4, .h5, .marked"))
     if (visible(element) && !element.textContent.trim()) faults.push(`colour alone: ${name(element)}`);
 
+  for (const control of document.querySelectorAll("button, input:not([type=hidden]), select"))
+    if (visible(control) && control.getBoundingClientRect().height < 24)
+      faults.push(`small: ${Math.round(control.getBoundingClientRect().height)} high: ${name(control)}`);
+
   // A picture's labels may not lie on each other.
   for (const picture of document.querySelectorAll("svg")) {
     if (!visible(picture)) continue;
