@@ -87,13 +87,18 @@ width => {
   if (first !== 1) faults.push(`headings: ${first} of the first level`);
 
   // Colour never says something alone.
-  const words = ["accepted", "rejected", "disqualified", "infrastructure", "met", "missed", "critical", "major", "minor", "cheat"];
+  const words = ["accepted", "rejected", "disqualified", "infrastructure", "met", "missed", "critical", "major", "minor", "cheat",
+      "pass", "fail", "integrity", "inconclusive"];
   for (const word of words)
     for (const element of document.querySelectorAll(`.${word}`))
       if (visible(element) && !element.textContent.toLowerCase().includes(word))
         faults.push(`colour alone: ${name(element)}`);
   for (const element of document.querySelectorAll(".h0, .h1, .h2, .h3, .h4, .h5, .marked"))
     if (visible(element) && !element.textContent.trim()) faults.push(`colour alone: ${name(element)}`);
+
+  for (const control of document.querySelectorAll("button, input:not([type=hidden]), select"))
+    if (visible(control) && control.getBoundingClientRect().height < 24)
+      faults.push(`small: ${Math.round(control.getBoundingClientRect().height)} high: ${name(control)}`);
 
   // A picture's labels may not lie on each other.
   for (const picture of document.querySelectorAll("svg")) {

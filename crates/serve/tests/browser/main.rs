@@ -75,6 +75,7 @@ fn faults_are_found() {
         ("desktop", "foreign: a script"),
         ("desktop", "headings: h3 after h1"),
         ("desktop", "colour alone: "),
+        ("phone", "small: 20 high"),
         ("desktop", "overlap: "),
         ("desktop", "axe: color-contrast"),
         ("phone", "axe: target-size"),

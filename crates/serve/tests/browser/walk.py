@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from playwright.sync_api import Error, expect, sync_playwright
 
-from checks import LISTEN, SETUPS, launch, shoot, watch
+from checks import LISTEN, SETUPS, axe, launch, look, shoot, watch
 
 
 def ask(what):
@@ -87,6 +87,7 @@ def two_are_compared(page, order, shot):
     page.get_by_role("button", name="Compare").click()
     expect(page.locator("main")).to_contain_text("nobody of that name")
     shot("compare-mistake")
+    yield from (*look(page), *axe(page))
     page.go_back()
     page.get_by_label("Compare", exact=True).fill("plain-numpy")
     page.get_by_label("with", exact=True).fill("gamma-outside-means")
@@ -148,11 +149,13 @@ def a_judging_is_followed(page, order, shot):
     expect(bar).to_have_js_property("max", 7)
     expect(listed.first).to_contain_text("3 of 7")
     shot("judgings")
+    yield from (*look(page), *axe(page))
     ask("rule")
     expect(listed.first).to_contain_text("accepted")
     for one in (page, board):
         expect(one.locator("#news")).to_contain_text("running-sum-c")
         expect(one.locator("#news")).to_be_in_viewport()
+        yield from (*look(one), *axe(one))
         assert one.evaluate("() => window.sameAsBefore"), "the page was loaded again"
     board.bring_to_front()
     board.get_by_role("link", name="as it is now").click()
@@ -180,7 +183,8 @@ def walk(browser, journey, setup, order):
     shot = (lambda name: shoot(page, order["shots"], name, setup)) if order.get("shots") else (lambda name: None)
     faults = []
     try:
-        journey(page, order, shot)
+        # Most only go somewhere; what is there only for a moment is looked at on the way.
+        faults.extend(journey(page, order, shot) or ())
     except (Error, AssertionError) as error:
         faults.append(f"walk: at {page.url}: {str(error)[:600]}")
     faults += page.evaluate("() => window.faultsSeen")
