@@ -10,6 +10,7 @@ mod folder;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
 use tribunal_judge::{Rubric, SourceFile, Verdict};
 
 use self::database::Database;
