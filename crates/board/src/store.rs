@@ -115,6 +115,17 @@ pub enum StoreError {
     },
 }
 
+/// What became of a bundle from elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Taken {
+    /// It is kept now: there was none of its id, or an older judging, or the same without its sources.
+    Kept,
+    /// The same was there.
+    Unchanged,
+    /// Another judging was there that is no older.
+    PassedOver,
+}
+
 impl Store {
     /// Where a person's verdicts are kept unless they say otherwise. `None` for somebody without a home.
     pub fn default_path() -> Option<PathBuf> {
@@ -183,6 +194,32 @@ impl Store {
             Kind::Database(database) => database.keep(bundle, &summary()),
             Kind::Folder(folder) => folder.keep(bundle),
         }
+    }
+
+    /// Keeps a bundle from elsewhere, unless what is there is the same or no older.
+    pub fn take(&self, bundle: &Bundle) -> Result<Taken, StoreError> {
+        let there = match self.bundle(&bundle.verdict.id) {
+            Ok(there) if there.verdict.id == bundle.verdict.id => Some(there),
+            // A damaged one is set aside for the one that comes.
+            Ok(_)
+            | Err(StoreError::NotFound { .. } | StoreError::Ambiguous { .. } | StoreError::Damaged(_)) => {
+                None
+            }
+            Err(error) => return Err(error),
+        };
+        if let Some(there) = there {
+            let value = |bundle: &Bundle| serde_json::to_value(&bundle.verdict).expect("string keys only");
+            let is_same = alike(&value(&there), &value(bundle));
+            if is_same && (bundle.sources.is_empty() || bundle.sources == there.sources) {
+                return Ok(Taken::Unchanged);
+            }
+            let adds_sources = is_same && there.sources.is_empty();
+            if !adds_sources && there.kept_at_ms >= bundle.kept_at_ms {
+                return Ok(Taken::PassedOver);
+            }
+        }
+        self.keep(bundle)?;
+        Ok(Taken::Kept)
     }
 
     /// The one verdict whose id begins so.
@@ -286,6 +323,21 @@ impl Store {
 pub(crate) fn is_database(path: &Path) -> bool {
     let named = path.extension().is_some_and(|extension| extension == "sqlite" || extension == "db");
     !path.is_dir() && (named || path.exists())
+}
+
+/// Equal, but for the last digit of a number, which may be lost where it is written and read.
+fn alike(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Number(a), Value::Number(b)) => match (a.as_f64(), b.as_f64()) {
+            (Some(a), Some(b)) => (a - b).abs() <= 1e-14 * a.abs().max(b.abs()),
+            _ => a == b,
+        },
+        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| alike(a, b)),
+        (Value::Object(a), Value::Object(b)) => {
+            a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| alike(a, b)))
+        }
+        _ => a == b,
+    }
 }
 
 fn not_found(prefix: &str) -> StoreError {

@@ -151,11 +151,14 @@ fn resampled(verdict: &Verdict, rubric: &Rubric) -> Vec<f32> {
         .collect()
 }
 
-/// The weighted mean of a verdict's assessed dimensions, before any gate: with the gates, its score.
-pub fn weighted_mean(dimensions: &BTreeMap<Dimension, DimensionScore>) -> Option<f64> {
-    let assessed = || dimensions.values().filter_map(|d| Some((d.score?, d.weight)));
-    let weight: f64 = assessed().map(|(_, weight)| weight).sum();
-    (weight > 0.0).then(|| assessed().map(|(score, weight)| score * weight).sum::<f64>() / weight)
+/// The weighted mean of assessed dimensions, before any gate: of all that a verdict has it is, with the gates, its score.
+pub fn weighted_mean<'a>(
+    dimensions: impl IntoIterator<Item = (&'a Dimension, &'a DimensionScore)>,
+) -> Option<f64> {
+    let assessed = dimensions.into_iter().filter_map(|(_, d)| Some((d.score?, d.weight)));
+    let (sum, weight) =
+        assessed.fold((0.0, 0.0), |(sum, total), (score, weight)| (sum + score * weight, total + weight));
+    (weight > 0.0).then(|| sum / weight)
 }
 
 /// The weighted mean that a gate lowered, where one did: needed to recompute the score that is shown.

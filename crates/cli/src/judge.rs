@@ -41,7 +41,7 @@ pub fn run(options: &JudgeOptions, common: &Common) -> Result<Exit, Failure> {
     let verdicts = judge_all(&order, &folders, options, &clerk);
     drop(clerk);
     write_out(&verdicts, options);
-    print(&verdicts, options)?;
+    print(&verdicts, options, common)?;
     report(&verdicts, options, common);
     // What could not even be opened counts as rejected.
     let unopened = (verdicts.len() < folders.len()).then_some(Exit::Rejected);
@@ -300,7 +300,7 @@ pub fn checkout() -> PathBuf {
     std::env::current_dir().unwrap_or_default()
 }
 
-fn print(verdicts: &[Verdict], options: &JudgeOptions) -> Result<(), Failure> {
+fn print(verdicts: &[Verdict], options: &JudgeOptions, common: &Common) -> Result<(), Failure> {
     let mut out = anstream::stdout();
     if options.json {
         for verdict in verdicts {
@@ -310,7 +310,8 @@ fn print(verdicts: &[Verdict], options: &JudgeOptions) -> Result<(), Failure> {
     }
     let style = style();
     for verdict in verdicts {
-        writeln!(out, "{}", terminal::verdict(verdict, &style))?;
+        let verdict = store::with_commands(verdict, common);
+        writeln!(out, "{}", terminal::verdict(&verdict, &style))?;
     }
     if verdicts.len() > 1 {
         writeln!(out, "{}", terminal::board(&summaries(verdicts), &table_style()))?;

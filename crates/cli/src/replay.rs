@@ -1,9 +1,10 @@
 //! `tribunal replay`.
 
+use std::fs;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
-use tribunal_board::{clean, replay};
+use tribunal_board::{Bundle, clean, replay};
 use tribunal_judge::{Outcome, Seed};
 use tribunal_runner::{Artefact, Submission};
 
@@ -16,34 +17,26 @@ use crate::store::{self, not_got};
 pub fn run(options: &ReplayOptions, common: &Common) -> Result<Exit, Failure> {
     let (prefix, rest) = options.finding.split_once('/').ok_or_else(|| usage(&options.finding))?;
     let (case, check) = rest.rsplit_once(':').ok_or_else(|| usage(&options.finding))?;
-    let verdict = store::to_read(common)?.get(prefix).map_err(not_got)?;
-    let folder = Path::new(&verdict.submission.folder);
-    let submission = Submission::open(folder).map_err(|error| {
-        Failure::Usage(format!("the submission of verdict {} is not there: {error}", verdict.id))
-    })?;
-    if submission.sha256 != verdict.submission.sha256 {
-        anstream::eprintln!(
-            "tribunal: {} has changed since it was judged; this replays the case on what is there now",
-            folder.display()
-        );
-    }
+    let bundle = store::to_read(common)?.bundle(prefix).map_err(not_got)?;
+    let verdict = &bundle.verdict;
+    let into = options
+        .out
+        .clone()
+        .unwrap_or_else(|| PathBuf::from("replay").join(&verdict.id).join(rest.replace(['/', ':'], "-")));
+    let submission = judged(&bundle, &into.join("submission"))?;
     let seed = verdict.judge.seed.parse().map_err(|_| Failure::Bug("a verdict without a seed".to_owned()))?;
     let order = order(Seed(seed), EffortChoice::Standard, &options.cage, common)?;
     let progress = Progress::new(common.quiet);
     let line = progress.line(&verdict.submission.name);
     let replayed = tribunal_judge::replay_submission(&order, &submission, case, &line)
         .map_err(|trouble| Failure::Machine(trouble.to_string()))?
-        .ok_or_else(|| Failure::Usage(not_a_case(case, &verdict)))?;
+        .ok_or_else(|| Failure::Usage(not_a_case(case, verdict)))?;
     drop(line);
     let finding = replayed
         .findings
         .iter()
         .find(|finding| finding.check == check)
         .ok_or_else(|| Failure::Usage(format!("case {case} has no check `{check}`")))?;
-    let into = options
-        .out
-        .clone()
-        .unwrap_or_else(|| PathBuf::from("replay").join(&verdict.id).join(rest.replace(['/', ':'], "-")));
     let written = replay::write(
         &into,
         &replay::Replay {
@@ -85,6 +78,61 @@ pub fn run(options: &ReplayOptions, common: &Common) -> Result<Exit, Failure> {
         writeln!(out, "without Tribunal: cd {} && {}{command}", into.display(), numpy)?;
     }
     Ok(if finding.outcome == Outcome::Pass { Exit::Accepted } else { Exit::Rejected })
+}
+
+/// The submission as it was judged: where it was, or else laid out from what was kept with the verdict.
+fn judged(bundle: &Bundle, into: &Path) -> Result<Submission, Failure> {
+    let recorded = &bundle.verdict.submission;
+    let there = Submission::open(Path::new(&recorded.folder));
+    let trouble = match there {
+        Ok(submission) if submission.sha256 == recorded.sha256 => return Ok(submission),
+        Ok(ref submission) => format!("{} has changed since it was judged", submission.folder.display()),
+        Err(ref error) => error.to_string(),
+    };
+    let trouble = clean::line(&trouble);
+    match (lay_out(bundle, into), there) {
+        (Ok(submission), _) => {
+            anstream::eprintln!(
+                "tribunal: {trouble}; this replays the case on the sources kept with the verdict"
+            );
+            Ok(submission)
+        }
+        (Err(why), Ok(submission)) => {
+            anstream::eprintln!("tribunal: {trouble}, and {why}; this replays the case on what is there now");
+            Ok(submission)
+        }
+        (Err(why), Err(_)) => Err(Failure::Usage(format!(
+            "the submission of verdict {} is not there: {trouble}; and {why}",
+            bundle.verdict.id
+        ))),
+    }
+}
+
+/// Writes the sources of a bundle, if they are what was judged. They stay, for the reproducer needs them.
+fn lay_out(bundle: &Bundle, into: &Path) -> Result<Submission, String> {
+    if !bundle.has_what_was_judged() {
+        return Err("the sources kept with the verdict are not all that was judged".to_owned());
+    }
+    let inside = |path: &str| Path::new(path).components().all(|part| matches!(part, Component::Normal(_)));
+    if let Some(file) = bundle.sources.iter().find(|file| !inside(&file.path)) {
+        return Err(format!("{} lies outside of it", clean::cut(&file.path, 200)));
+    }
+    let write = || -> std::io::Result<()> {
+        for file in &bundle.sources {
+            let path = into.join(&file.path);
+            fs::create_dir_all(path.parent().expect("it is below the folder"))?;
+            fs::write(path, &file.text)?;
+        }
+        Ok(())
+    };
+    // An earlier replay may have laid it out.
+    if !into.exists() {
+        write().map_err(|error| format!("{}: {error}", into.display()))?;
+    }
+    match Submission::open(into) {
+        Ok(submission) if submission.sha256 == bundle.verdict.submission.sha256 => Ok(submission),
+        _ => Err(format!("{} is there and is not what was judged", into.display())),
+    }
 }
 
 fn usage(given: &str) -> Failure {

@@ -41,7 +41,10 @@ pub fn verdict(options: &ShowOptions, common: &Common) -> Result<Exit, Failure> 
     let verdict = store.get(&options.id).map_err(not_got)?;
     let mut out = anstream::stdout();
     match options.format {
-        VerdictFormat::Terminal => writeln!(out, "{}", terminal::verdict(&verdict, &style()))?,
+        VerdictFormat::Terminal => {
+            let verdict = store::with_commands(&verdict, common);
+            writeln!(out, "{}", terminal::verdict(&verdict, &style()))?;
+        }
         VerdictFormat::Md => write!(out, "{}", markdown::verdict(&verdict))?,
         VerdictFormat::Html => {
             // The page stands without them.

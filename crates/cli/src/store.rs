@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use tribunal_board::{Store, StoreError};
+use tribunal_judge::Verdict;
 
 use crate::arguments::Common;
 use crate::exit::Failure;
@@ -32,10 +33,29 @@ pub fn existing(common: &Common) -> Result<Option<Store>, Failure> {
         }
         Err(error @ StoreError::Absent(_)) => Err(Failure::Usage(format!(
             "{error}; `tribunal judge PATH --store {0}` and `tribunal import PATH --store {0}` make one",
-            path.display()
+            quoted(&path.display().to_string())
         ))),
         Err(error) => Err(Failure::Machine(error.to_string())),
     }
+}
+
+/// The verdict with commands that work as they are printed: those of another store than the user's own name it.
+pub fn with_commands(verdict: &Verdict, common: &Common) -> Verdict {
+    let mut verdict = verdict.clone();
+    let Some(path) = &common.store else { return verdict };
+    let option = format!(" --store {}", quoted(&path.display().to_string()));
+    for finding in &mut verdict.findings {
+        if let Some(command) = &mut finding.replay {
+            *command += &option;
+        }
+    }
+    verdict
+}
+
+/// A word for a shell.
+fn quoted(word: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+,:@".contains(&byte);
+    if word.bytes().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }
 
 /// What was asked for is the user's to mend where it is not there, and the machine's where it cannot be read.
@@ -61,5 +81,17 @@ fn tell_of_older(path: &Path) {
             "tribunal: verdicts are kept in {} from now on; `tribunal import {older}` brings over those of {older}",
             path.display()
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_one_word_for_a_shell() {
+        assert_eq!(quoted("/data/s.sqlite"), "/data/s.sqlite");
+        assert_eq!(quoted("my store"), "'my store'");
+        assert_eq!(quoted("$(it's)"), r"'$(it'\''s)'");
     }
 }

@@ -1,12 +1,11 @@
 //! `tribunal export`, `tribunal import`: verdicts on their way to another store.
 
 use std::fs;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use tribunal_board::{Bundle, Store, StoreError, clean};
-use tribunal_judge::Verdict;
+use tribunal_board::{Bundle, Store, StoreError, Taken, clean};
 
 use crate::arguments::{Common, ExportOptions, ImportOptions};
 use crate::exit::{Exit, Failure};
@@ -16,10 +15,10 @@ pub fn export(options: &ExportOptions, common: &Common) -> Result<Exit, Failure>
     let store = store::to_read(common)?;
     match (options.ids.as_slice(), &options.out) {
         ([id], out) if !out.as_ref().is_some_and(|out| out.is_dir() || ends_as_folder(out)) => {
-            let line = store.bundle(id).map_err(not_got)?.line();
+            let bundle = store.bundle(id).map_err(not_got)?;
             match out {
-                Some(file) => write_whole(file, &line)?,
-                None => writeln!(anstream::stdout(), "{line}")?,
+                Some(file) => write_whole(file, &bundle)?,
+                None => writeln!(anstream::stdout(), "{}", bundle.line())?,
             }
             Ok(Exit::Accepted)
         }
@@ -56,16 +55,31 @@ fn ends_as_folder(path: &Path) -> bool {
     path.as_os_str().as_encoded_bytes().ends_with(b"/")
 }
 
-/// Writes a file that appears whole or not at all.
-fn write_whole(path: &Path, line: &str) -> Result<(), Failure> {
+/// Writes a file that appears whole or not at all, in place of nothing but a bundle of the same verdict.
+fn write_whole(path: &Path, bundle: &Bundle) -> Result<(), Failure> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let taken = match Bundle::read_file(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => false,
+        Ok(Ok(there)) if there.verdict.id == bundle.verdict.id => true,
+        _ => {
+            return Err(Failure::Usage(format!(
+                "{} is there, and no bundle of verdict {}: give another name",
+                path.display(),
+                bundle.verdict.id
+            )));
+        }
+    };
     let write = || -> std::io::Result<()> {
         // As other programs make files: the umask says who may read it.
         let anybody = fs::Permissions::from_mode(0o666);
         let mut file = tempfile::Builder::new().permissions(anybody).tempfile_in(folder)?;
-        writeln!(file, "{line}")?;
+        writeln!(file, "{}", bundle.line())?;
         file.as_file().sync_all()?;
-        file.persist(path)?;
+        if taken {
+            file.persist(path)?
+        } else {
+            file.persist_noclobber(path)?
+        };
         Ok(())
     };
     write().map_err(|error| Failure::Machine(format!("{}: {error}", path.display())))
@@ -77,22 +91,42 @@ pub fn import(options: &ImportOptions, common: &Common) -> Result<Exit, Failure>
         files.extend(bundles(path)?);
     }
     let store = store::to_write(common)?;
-    let (mut imported, mut unchanged, mut refused) = (0, 0, 0);
+    let (mut imported, mut unchanged, mut passed_over, mut refused, mut untold) = (0, 0, 0, 0, 0);
     for file in &files {
+        let tell = |what: &str, why: &str| {
+            let (file, why) = (clean::line(&file.display().to_string()), clean::cut(why, 500));
+            anstream::eprintln!("tribunal: {what} {file}: {why}");
+        };
         match read(file) {
-            Ok(bundle) if is_kept(&store, &bundle)? => unchanged += 1,
-            Ok(bundle) => {
-                store.keep(&bundle).map_err(not_got)?;
-                imported += 1;
-            }
+            Ok(bundle) => match store.take(&bundle).map_err(not_got)? {
+                Taken::Unchanged => unchanged += 1,
+                Taken::PassedOver => {
+                    passed_over += 1;
+                    tell(
+                        "passed over",
+                        "the store has another judging of the same, and this is no later one",
+                    );
+                }
+                Taken::Kept => {
+                    imported += 1;
+                    untold += usize::from(!bundle.sources.is_empty() && !bundle.has_what_was_judged());
+                }
+            },
             Err(why) => {
-                let (file, why) = (clean::line(&file.display().to_string()), clean::cut(&why, 500));
-                anstream::eprintln!("tribunal: refused {file}: {why}");
+                tell("refused", &why);
                 refused += 1;
             }
         }
     }
-    writeln!(anstream::stdout(), "{imported} imported, {unchanged} unchanged, {refused} refused")?;
+    let passed_over = if passed_over > 0 { format!(", {passed_over} passed over") } else { String::new() };
+    let mut out = anstream::stdout();
+    writeln!(out, "{imported} imported, {unchanged} unchanged{passed_over}, {refused} refused")?;
+    if untold > 0 {
+        writeln!(
+            out,
+            "whether the sources are what was judged cannot be told for {untold}: not all that was judged is there"
+        )?;
+    }
     Ok(if refused == 0 { Exit::Accepted } else { Exit::Rejected })
 }
 
@@ -124,22 +158,4 @@ fn read(file: &Path) -> Result<Bundle, String> {
         Bundle::read_file(file).map_err(|error| error.to_string())?.map_err(|why| why.to_string())?;
     bundle.check().map_err(|contradiction| contradiction.to_string())?;
     Ok(bundle)
-}
-
-/// Whether the same judging is there already, or a later one of the same.
-fn is_kept(store: &Store, bundle: &Bundle) -> Result<bool, Failure> {
-    let there = match store.bundle(&bundle.verdict.id) {
-        Ok(there) if there.verdict.id == bundle.verdict.id => there,
-        // A damaged one is set aside for the one that comes.
-        Ok(_) | Err(StoreError::NotFound { .. } | StoreError::Ambiguous { .. } | StoreError::Damaged(_)) => {
-            return Ok(false);
-        }
-        Err(error) => return Err(not_got(error)),
-    };
-    Ok(same_judging(&there.verdict, &bundle.verdict) || there.kept_at_ms >= bundle.kept_at_ms)
-}
-
-/// No two judgings take the same time to the nanosecond; what is written and read may lose a digit beyond.
-fn same_judging(a: &Verdict, b: &Verdict) -> bool {
-    (a.took_s - b.took_s).abs() < 1e-9 && a.findings.len() == b.findings.len()
 }

@@ -130,7 +130,7 @@ fn evidence_is_ruled_on_again_under_a_changed_rubric() {
         let after = change["after"]["id"].as_str().unwrap();
         let kept = json(&run(&tribunal, &format!("export {after} --store s.sqlite")).stdout);
         assert_eq!(kept["verdict"]["score"], change["after"]["score"]);
-        assert_eq!(kept["sources"].as_array().unwrap().len(), 1, "the source goes along");
+        assert_eq!(kept["sources"].as_array().unwrap().len(), 3, "source, manifest and all go along");
         assert_eq!(run(&tribunal, &format!("show {id} --store s.sqlite")).code, 0, "the old one stays");
     }
     let defective = changes.iter().find(|change| change["contestant"] == "gamma-omitted").expect("a row");
@@ -206,4 +206,141 @@ fn who_only_reads_makes_no_store() {
     assert_eq!(output.status.code(), Some(0));
     assert!(String::from_utf8_lossy(&output.stdout).starts_with("nothing judged yet"));
     assert!(!tribunal.folder().join("data").exists());
+}
+
+#[test]
+fn an_export_takes_no_other_files_place() {
+    let tribunal = Tribunal::new();
+    let ids = judge_two(&tribunal, "s.sqlite");
+    let export = |id: &str| run(&tribunal, &format!("export {id} --store s.sqlite --out file.json"));
+    let file = tribunal.folder().join("file.json");
+    fs::write(&file, "my notes").unwrap();
+    let refused = export(&ids[0]);
+    assert_eq!(refused.code, 2);
+    assert!(refused.stderr.contains("file.json is there, and no bundle of verdict"), "{}", refused.stderr);
+    assert_eq!(fs::read_to_string(&file).unwrap(), "my notes");
+    fs::remove_file(&file).unwrap();
+    assert_eq!((export(&ids[0]).code, export(&ids[0]).code), (0, 0), "its own place it takes again");
+    let before = fs::read(&file).unwrap();
+    assert_eq!(export(&ids[1]).code, 2, "that is another verdict's");
+    assert_eq!(fs::read(&file).unwrap(), before);
+}
+
+#[test]
+fn what_differs_from_what_is_kept_is_not_called_unchanged() {
+    let tribunal = Tribunal::new();
+    let ids = judge_two(&tribunal, "s.sqlite");
+    assert_eq!(run(&tribunal, &format!("export {} --store s.sqlite --out b.json", ids[0])).code, 0);
+    let file = tribunal.folder().join("b.json");
+    let bundle = json(&fs::read_to_string(&file).unwrap());
+    let import = |change: &dyn Fn(&mut Value)| {
+        let mut changed = bundle.clone();
+        change(&mut changed);
+        fs::write(&file, changed.to_string()).unwrap();
+        run(&tribunal, "import b.json --store s.sqlite")
+    };
+    let kept = |id: &str| json(&run(&tribunal, &format!("export {id} --store s.sqlite")).stdout);
+
+    let same = import(&|_| {});
+    assert_eq!(same.stdout, "0 imported, 1 unchanged, 0 refused\n");
+    let other = import(&|bundle| bundle["verdict"]["machine"]["cpu"] = "Another CPU".into());
+    assert_eq!(
+        (other.code, other.stdout.as_str()),
+        (0, "0 imported, 0 unchanged, 1 passed over, 0 refused\n")
+    );
+    assert!(other.stderr.contains("b.json: the store has another judging of the same"), "{}", other.stderr);
+    let sources = import(&|bundle| bundle["sources"][0]["text"] = "pass".into());
+    assert!(sources.stdout.contains("1 passed over"), "{}", sources.stdout);
+    assert_eq!(kept(&ids[0]), bundle, "the store has what it had");
+
+    let early = import(&|bundle| bundle["verdict"]["took_s"] = (-1.0).into());
+    assert!(early.stderr.contains("`took_s` is -1.0, and no time is less than 0"), "{}", early.stderr);
+
+    let later = import(&|bundle| {
+        bundle["kept_at_ms"] = (bundle["kept_at_ms"].as_u64().unwrap() + 1).into();
+        bundle["verdict"]["machine"]["cpu"] = "Another CPU".into();
+        bundle["sources"][0]["text"] = "pass".into();
+    });
+    let lines: Vec<&str> = later.stdout.lines().collect();
+    assert_eq!(lines[0], "1 imported, 0 unchanged, 0 refused");
+    assert!(
+        lines[1].starts_with("whether the sources are what was judged cannot be told for 1"),
+        "{lines:?}"
+    );
+    assert_eq!(kept(&ids[0])["verdict"]["machine"]["cpu"], "Another CPU");
+}
+
+#[test]
+fn a_finding_is_replayed_from_the_sources_that_were_kept() {
+    let tribunal = Tribunal::new();
+    let specimen = house().join("specimens/layer_norm_backward/gamma-omitted");
+    let folder = tribunal.folder().join("contestant");
+    fs::create_dir(&folder).unwrap();
+    for entry in fs::read_dir(&specimen).unwrap().flatten() {
+        if entry.path().is_file() {
+            fs::copy(entry.path(), folder.join(entry.file_name())).unwrap();
+        }
+    }
+    let judged = run(
+        &tribunal,
+        // A manifest stands for its folder.
+        "judge contestant/tribunal.toml --effort quick --no-controls --no-measurements --store my.sqlite",
+    );
+    assert_eq!(judged.code, 1, "{}", judged.stderr);
+    let command = judged.stdout.split("tribunal replay ").nth(1).expect("a command").lines().next().unwrap();
+    assert!(command.ends_with(" --store my.sqlite"), "{command}");
+    let replay = |out: &str| run(&tribunal, &format!("replay {command} --out {out}"));
+    let here = replay("here");
+    assert!(here.code == 1 && here.stderr.is_empty(), "{}", here.stderr);
+    assert!(!tribunal.folder().join("here/submission").exists(), "the folder itself is there");
+
+    fs::write(folder.join("notes.txt"), "changed").unwrap();
+    let changed = replay("changed");
+    assert_eq!((changed.code, &changed.stdout.lines().next()), (1, &here.stdout.lines().next()));
+    assert!(
+        changed.stderr.contains("has changed since it was judged; this replays the case on the sources kept"),
+        "{}",
+        changed.stderr
+    );
+    fs::remove_dir_all(&folder).unwrap();
+    for _ in 0..2 {
+        let gone = replay("gone");
+        assert_eq!(
+            (gone.code, &gone.stdout.lines().next()),
+            (1, &here.stdout.lines().next()),
+            "{}",
+            gone.stderr
+        );
+        assert!(
+            gone.stderr.contains("there is no tribunal.toml; this replays the case on the sources"),
+            "{}",
+            gone.stderr
+        );
+    }
+    fs::write(tribunal.folder().join("gone/submission/notes.txt"), "changed").unwrap();
+    let refused = replay("gone");
+    assert_eq!(refused.code, 2);
+    assert!(
+        refused.stderr.contains("gone/submission is there and is not what was judged"),
+        "{}",
+        refused.stderr
+    );
+
+    // Sources that are not those judged are never replayed.
+    let id = command.split('/').next().unwrap();
+    let mut bundle = json(&run(&tribunal, &format!("export {id} --store my.sqlite")).stdout);
+    bundle["sources"][0]["text"] = "raise SystemExit".into();
+    fs::write(tribunal.folder().join("b.json"), bundle.to_string()).unwrap();
+    assert_eq!(run(&tribunal, "import b.json --store other.sqlite").code, 0);
+    let forged = run(
+        &tribunal,
+        &format!("replay {} --out forged --store other.sqlite", command.split(' ').next().unwrap()),
+    );
+    assert_eq!(forged.code, 2);
+    assert!(
+        forged.stderr.contains("the sources kept with the verdict are not all that was judged"),
+        "{}",
+        forged.stderr
+    );
+    assert!(!tribunal.folder().join("forged").exists());
 }

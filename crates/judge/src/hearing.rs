@@ -98,9 +98,9 @@ impl<'a> Hearing<'a> {
         self.submission.challenge.id
     }
 
-    /// The contestant's own source files, as they are read.
+    /// The submission's files, as they are read: all that are text, the contestant's own source first.
     pub fn sources(&self) -> Vec<SourceFile> {
-        code::files::of(&self.submission.folder, self.submission.manifest.language)
+        code::files::all(&self.submission)
     }
 
     /// Whether the answers are such that time and memory are of interest.
@@ -211,7 +211,7 @@ impl<'a> Hearing<'a> {
     }
 
     fn inspect_code(&mut self) {
-        let files = self.sources();
+        let files = code::files::of(&self.submission.folder, self.submission.manifest.language);
         let entry_points: Vec<&str> =
             self.submission.challenge.operations.iter().map(|operation| operation.name).collect();
         let facts = inspect(&files, self.submission.manifest.language, &entry_points);

@@ -37,7 +37,7 @@ mod verdict;
 pub mod workload;
 
 pub use case::{Case, Challenge, Effort, Family, Plan};
-pub use code::{CodeFacts, SourceFile, inspect};
+pub use code::{CodeFacts, SourceFile, digest, inspect};
 pub use court::{ArgumentRecord, CallRecord, Court, Exhibit, Record, Subject};
 pub use evidence::{Evidence, JudgeInfo, Machine, Measurement, SubmissionInfo};
 pub use examine::{Examined, Replay, Unwatched, Watch, examine, finding, finding_about, replay};

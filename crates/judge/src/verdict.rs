@@ -191,13 +191,14 @@ impl Verdict {
     pub fn check(&self, rubric: Option<&Rubric>) -> Result<(), Contradiction> {
         let evidence = self.evidence();
         same("schema", &self.schema.as_str(), &SCHEMA)?;
+        possible(&evidence)?;
         same("id", &self.id, &verdict_id(&evidence))?;
         same("outcome", &self.outcome.name(), &ruling(&evidence.findings).name())?;
         if let Some(rubric) = rubric {
             let again = Self::new(evidence, rubric);
             same("judge.rubric", &self.judge.rubric, &rubric.digest)?;
             same_parts(&self.dimensions, &again.dimensions)?;
-            same("requirements", &self.requirements, &again.requirements)?;
+            same_requirements(&self.requirements, &again.requirements)?;
         }
         same_score("score", self.score, whole(self.outcome, &self.dimensions, &self.findings))?;
         for (index, finding) in self.findings.iter().enumerate() {
@@ -239,36 +240,40 @@ impl Verdict {
     }
 }
 
-/// A field of a verdict that does not follow from its evidence.
+/// A field of a verdict that does not follow from its evidence, or evidence that cannot be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{field}` is {says}, and {follows} follows from its evidence")]
+#[error("`{field}` is {says}, and {why}")]
 pub struct Contradiction {
     /// Which field.
     pub field: String,
-    /// What it says.
+    /// What it says, as JSON.
     pub says: String,
-    /// What it should say.
-    pub follows: String,
+    /// What follows from the evidence, or what every judging keeps to.
+    pub why: String,
 }
 
-fn same<T: PartialEq + std::fmt::Debug>(field: &str, says: &T, follows: &T) -> Result<(), Contradiction> {
+impl Contradiction {
+    fn new(field: &str, says: &impl Serialize, why: String) -> Self {
+        Self { field: field.to_owned(), says: json(says), why }
+    }
+}
+
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("plain values")
+}
+
+fn same<T: PartialEq + Serialize>(field: &str, says: &T, follows: &T) -> Result<(), Contradiction> {
     if says == follows {
         return Ok(());
     }
-    let [says, follows] = [says, follows].map(|value| format!("{value:?}"));
-    Err(Contradiction { field: field.to_owned(), says, follows })
+    Err(Contradiction::new(field, says, format!("{} follows from its evidence", json(follows))))
 }
 
 /// As [`same`], but for what a number may lose when it is written down and read.
 fn same_score(field: &str, says: Option<f64>, follows: Option<f64>) -> Result<(), Contradiction> {
     match (says, follows) {
         (Some(says), Some(follows)) if (says - follows).abs() <= 1e-6 => Ok(()),
-        (None, None) => Ok(()),
-        _ => {
-            let told =
-                |score: Option<f64>| score.map_or_else(|| "null".to_owned(), |score| score.to_string());
-            Err(Contradiction { field: field.to_owned(), says: told(says), follows: told(follows) })
-        }
+        _ => same(field, &says, &follows),
     }
 }
 
@@ -283,6 +288,38 @@ fn same_parts(
         same_score(&field("score"), part.score, score)?;
         same_score(&field("weight"), Some(part.weight), Some(weight))?;
         same(&field("assessed"), &part.assessed, &assessed)?;
+    }
+    Ok(())
+}
+
+fn same_requirements(says: &[RequirementMet], follows: &[RequirementMet]) -> Result<(), Contradiction> {
+    same("requirements.length", &says.len(), &follows.len())?;
+    for (index, (says, follows)) in says.iter().zip(follows).enumerate() {
+        let field = |name| format!("requirements[{index}].{name}");
+        same(&field("id"), &says.id, &follows.id)?;
+        same(&field("text"), &says.text, &follows.text)?;
+        same(&field("met"), &says.met, &follows.met)?;
+    }
+    Ok(())
+}
+
+/// What holds of the evidence of every judging: no clock runs backwards.
+fn possible(evidence: &Evidence) -> Result<(), Contradiction> {
+    let elapsed = |field: &str, seconds: f64| match seconds {
+        seconds if seconds >= 0.0 => Ok(()),
+        _ => Err(Contradiction::new(field, &seconds, "no time is less than 0".to_owned())),
+    };
+    elapsed("took_s", evidence.took_s)?;
+    elapsed("caged_s", evidence.caged_s)?;
+    for (index, measurement) in evidence.measurements.iter().enumerate() {
+        if measurement.unit == "s" {
+            let field = |name: &str| format!("measurements[{index}].{name}");
+            elapsed(&field("value"), measurement.value)?;
+            elapsed(&field("floor"), measurement.floor.unwrap_or(0.0))?;
+            for (sample, &seconds) in measurement.samples.iter().enumerate() {
+                elapsed(&field(&format!("samples[{sample}]")), seconds)?;
+            }
+        }
     }
     Ok(())
 }

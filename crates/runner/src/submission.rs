@@ -98,19 +98,35 @@ impl Submission {
         Ok(Self { folder, manifest, challenge, sha256 })
     }
 
+    /// The files that its digest is over, relative to its folder, without links.
+    ///
+    /// # Errors
+    /// [`SubmissionError`] if it has changed, and is none any more.
+    pub fn files(&self) -> Result<Vec<PathBuf>, SubmissionError> {
+        let mut files = Vec::new();
+        walk(&self.folder, &mut |relative, metadata| {
+            if metadata.is_file() {
+                files.push(relative.to_owned());
+            }
+            Ok(())
+        })?;
+        Ok(files)
+    }
+
     /// The file to load or to build.
     pub fn entry(&self) -> PathBuf {
         self.folder.join(&self.manifest.entry)
     }
 }
 
-/// Every folder at or below `paths` that has a manifest, sorted, each once.
+/// Every folder at or below `paths` that has a manifest, sorted, each once. A manifest stands for its folder.
 ///
 /// # Errors
 /// [`SubmissionError::Unreadable`] if a path cannot be looked into.
 pub fn find(paths: &[PathBuf]) -> Result<Vec<PathBuf>, SubmissionError> {
     let mut found = Vec::new();
-    let mut todo = paths.to_vec();
+    let mut todo: Vec<_> =
+        paths.iter().map(|path| of_manifest(path).unwrap_or_else(|| path.clone())).collect();
     while let Some(folder) = todo.pop() {
         if folder.join(Manifest::FILE_NAME).is_file() {
             found.push(folder.clone());
@@ -127,6 +143,13 @@ pub fn find(paths: &[PathBuf]) -> Result<Vec<PathBuf>, SubmissionError> {
     found.sort();
     found.dedup();
     Ok(found)
+}
+
+/// The folder of a manifest.
+fn of_manifest(path: &Path) -> Option<PathBuf> {
+    let is_manifest = path.file_name().is_some_and(|name| name == Manifest::FILE_NAME) && path.is_file();
+    let folder = path.parent().filter(|_| is_manifest)?;
+    Some(if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder.to_owned() })
 }
 
 fn is_ignored(path: &Path) -> bool {
@@ -186,16 +209,31 @@ fn hash(folder: &Path) -> Result<String, SubmissionError> {
         } else {
             return Err(SubmissionError::Special { path });
         };
-        // Lengths first: no two different folders give the same bytes.
-        let name = relative.as_os_str().as_encoded_bytes();
-        hasher.update([kind]);
-        hasher.update((name.len() as u64).to_le_bytes());
-        hasher.update(name);
-        hasher.update((contents.len() as u64).to_le_bytes());
-        hasher.update(&contents);
+        add(&mut hasher, kind, relative, &contents);
         Ok(())
     })?;
     Ok(hexadecimal(&hasher.finalize()))
+}
+
+/// The digest of a submission that consists of these files, in any order.
+pub fn digest<'a>(files: impl IntoIterator<Item = (&'a Path, &'a [u8])>) -> String {
+    let mut files: Vec<_> = files.into_iter().collect();
+    files.sort();
+    let mut hasher = Sha256::new();
+    for (path, contents) in files {
+        add(&mut hasher, b'f', path, contents);
+    }
+    hexadecimal(&hasher.finalize())
+}
+
+fn add(hasher: &mut Sha256, kind: u8, path: &Path, contents: &[u8]) {
+    // Lengths first: no two different folders give the same bytes.
+    let name = path.as_os_str().as_encoded_bytes();
+    hasher.update([kind]);
+    hasher.update((name.len() as u64).to_le_bytes());
+    hasher.update(name);
+    hasher.update((contents.len() as u64).to_le_bytes());
+    hasher.update(contents);
 }
 
 pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
@@ -234,6 +272,38 @@ mod tests {
         assert_ne!(second, first);
         fs::rename(path.join("helper.py"), path.join("helper2.py")).unwrap();
         assert_ne!(Submission::open(path).unwrap().sha256, second);
+    }
+
+    #[test]
+    fn the_files_alone_give_the_same_hash() {
+        let folder = folder();
+        let path = folder.path();
+        fs::create_dir_all(path.join("a/target")).unwrap();
+        // Paths are in order by their parts, which is not that of their letters.
+        for name in ["a/b.py", "a-b.py", "a.py", "a/target/left-out.py"] {
+            fs::write(path.join(name), name).unwrap();
+        }
+        let submission = Submission::open(path).unwrap();
+        let files = submission.files().unwrap();
+        assert_eq!(files.len(), 5, "{files:?}");
+        let read: Vec<_> =
+            files.iter().rev().map(|name| (name.as_path(), fs::read(path.join(name)).unwrap())).collect();
+        let of =
+            |files: &[(&Path, Vec<u8>)]| digest(files.iter().map(|(name, text)| (*name, text.as_slice())));
+        assert_eq!(of(&read), submission.sha256);
+        assert_ne!(of(&read[1..]), submission.sha256);
+        symlink("a.py", path.join("link.py")).unwrap();
+        let submission = Submission::open(path).unwrap();
+        assert_eq!(submission.files().unwrap(), files);
+        assert_ne!(of(&read), submission.sha256, "a link is no file");
+    }
+
+    #[test]
+    fn a_manifest_stands_for_its_folder() {
+        let folder = folder();
+        let manifest = folder.path().join("tribunal.toml");
+        assert_eq!(find(&[manifest, folder.path().to_owned()]), Ok(vec![folder.path().to_owned()]));
+        assert!(find(&[folder.path().join("submission.py")]).is_err());
     }
 
     #[test]

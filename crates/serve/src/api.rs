@@ -10,7 +10,7 @@ use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::Response;
 use serde_json::{Value, json};
 use tribunal_board::ranking::Place;
-use tribunal_board::{Bundle, Summary, json as verdict_json};
+use tribunal_board::{Bundle, Summary, Taken, json as verdict_json};
 
 use crate::answer::{JSON, answer, send};
 use crate::door::may_write;
@@ -147,14 +147,24 @@ pub(crate) async fn keep(
             let text = std::str::from_utf8(&text).map_err(|error| Problem::bad(error.to_string()))?;
             let bundle = Bundle::read(text).map_err(|error| Problem::bad(error.to_string()))?;
             bundle.check().map_err(|why| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, why.to_string()))?;
-            store.keep(&bundle)?;
-            Ok::<_, Problem>(bundle.verdict.id)
+            let taken = match store.take(&bundle)? {
+                Taken::Kept => "kept",
+                Taken::Unchanged => "unchanged",
+                Taken::PassedOver => {
+                    let why = "the store has another judging of the same, and this is no later one";
+                    return Err(Problem::new(StatusCode::CONFLICT, why));
+                }
+            };
+            let is_told = bundle.has_what_was_judged();
+            Ok::<_, Problem>(
+                json!({ "verdict": bundle.verdict.id, "taken": taken, "sources_are_what_was_judged": is_told }),
+            )
         });
-        let id = kept
+        let kept = kept
             .await
             .map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))??;
         site.refresh().await;
-        Ok(json!({ "verdict": id }).to_string())
+        Ok(kept.to_string())
     };
     ended(&uri, StatusCode::CREATED, kept.await)
 }

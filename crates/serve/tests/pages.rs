@@ -321,9 +321,14 @@ async fn only_who_knows_the_token_writes() {
     );
 
     let before = server.get("/contestants").await;
-    let kept = server.post("/api/verdicts", Some(TOKEN), line).await;
+    let kept = server.post("/api/verdicts", Some(TOKEN), line.clone()).await;
     assert_eq!(kept.status, StatusCode::CREATED, "{}", kept.body);
     assert_eq!(serde_json::from_str::<Value>(&kept.body).unwrap()["verdict"], bundle.verdict.id.as_str());
+    // The numbers that a measurement took are another judging's.
+    let mut other = Bundle::read(&line).unwrap();
+    other.verdict.took_s += 1.0;
+    let passed_over = server.post("/api/verdicts", Some(TOKEN), other.line()).await;
+    assert_eq!(passed_over.status, StatusCode::CONFLICT, "{}", passed_over.body);
     // Whoever was told that it is kept finds it.
     let after = server.get("/contestants").await;
     assert!(after.body.contains("newcomer"));

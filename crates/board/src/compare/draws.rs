@@ -89,9 +89,9 @@ impl Draws {
 
     fn leads_without_speed(&self, a: usize, b: usize) -> bool {
         let mean = |parts: &BTreeMap<Dimension, DimensionScore>| {
-            let mut parts = parts.clone();
-            parts.remove(&Dimension::Performance);
-            summary::weighted_mean(&parts)
+            summary::weighted_mean(
+                parts.iter().filter(|(dimension, _)| **dimension != Dimension::Performance),
+            )
         };
         let lead = |a, b| Some(mean(a)? - mean(b)?);
         let (of_a, of_b) = (&self.drawn[a], &self.drawn[b]);

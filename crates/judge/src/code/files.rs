@@ -1,9 +1,10 @@
-//! The files that are a contestant's own work.
+//! The files of a submission, and which of them are a contestant's own work.
 
 use std::fs;
 use std::path::Path;
 
 use tribunal_contract::Language;
+use tribunal_runner::Submission;
 
 use super::SourceFile;
 
@@ -42,5 +43,22 @@ pub(crate) fn of(folder: &Path, language: Language) -> Vec<SourceFile> {
         }
     }
     files.sort_by(|a, b| a.path.cmp(&b.path));
+    files
+}
+
+/// Every file of a submission that is text, so that it can be laid out again; the contestant's own source first.
+pub(crate) fn all(submission: &Submission) -> Vec<SourceFile> {
+    let mut files = of(&submission.folder, submission.manifest.language);
+    let own = files.len();
+    for path in submission.files().unwrap_or_default() {
+        let name = path.to_string_lossy().into_owned();
+        let path = submission.folder.join(path);
+        if !files[..own].iter().any(|file| file.path == name)
+            && fs::metadata(&path).is_ok_and(|metadata| metadata.len() <= SOURCE_BYTES_MAX)
+            && let Ok(text) = fs::read_to_string(&path)
+        {
+            files.push(SourceFile { path: name, text });
+        }
+    }
     files
 }

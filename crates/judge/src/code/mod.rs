@@ -35,8 +35,11 @@ mod report;
 mod scan;
 mod unreachable;
 
+use std::path::Path;
+
 use serde::{Deserialize, Serialize};
 use tribunal_contract::Language;
+use tribunal_runner::submission;
 
 use self::facts::{Scan, Shared};
 use self::grammar::{Dialect, Grammar, STEPS_MAX};
@@ -53,6 +56,11 @@ pub struct SourceFile {
     pub path: String,
     /// What is in it.
     pub text: String,
+}
+
+/// The `sha256` of a submission that consists of these files.
+pub fn digest(files: &[SourceFile]) -> String {
+    submission::digest(files.iter().map(|file| (Path::new(&file.path), file.text.as_bytes())))
 }
 
 /// What was found out about a submission's source.
