@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use tribunal_board::{Bundle, Store, StoreError, Taken, clean};
+use tribunal_board::{Bundle, Store, Taken, clean};
 
 use crate::arguments::{Common, ExportOptions, ImportOptions};
 use crate::exit::{Exit, Failure};

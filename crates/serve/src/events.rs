@@ -57,7 +57,7 @@ impl Board {
             score: summary.score,
         };
         // As text: a script's numbers end at 2^53.
-        Self { version: snapshot.version.to_string(), last: snapshot.last().map(last) }
+        Self { version: snapshot.version.to_string(), last: snapshot.newest().map(last) }
     }
 }
 

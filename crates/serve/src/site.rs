@@ -43,7 +43,7 @@ impl Site {
     pub fn open(options: Options) -> Result<Arc<Self>, ServeError> {
         let Options { store: path, listen, hosts, token, judges } = options;
         let store = Arc::new(Store::open(&path)?);
-        let first = Arc::new(Snapshot::of(&store)?);
+        let first = Arc::new(Snapshot::of(&store, None)?);
         let (snapshot_out, snapshot) = watch::channel(first);
         let (judgings_out, judgings) = watch::channel(Arc::new(live::judgings(&path)));
         let (looked_out, looked) = watch::channel(0);
@@ -141,10 +141,10 @@ impl Watcher {
     fn watch(self) {
         while !self.snapshot.is_closed() {
             let asked = self.asked.load(Ordering::SeqCst);
-            let version = self.snapshot.borrow().version;
+            let before = self.snapshot.borrow().clone();
             // A store that cannot be read now may be read the next time; until then pages show what was read last.
-            if self.store.version().is_ok_and(|now| now != version)
-                && let Ok(snapshot) = Snapshot::of(&self.store)
+            if self.store.version().is_ok_and(|now| now != before.version)
+                && let Ok(snapshot) = Snapshot::of(&self.store, Some(&before))
             {
                 self.snapshot.send_replace(Arc::new(snapshot));
             }

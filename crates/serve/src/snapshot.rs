@@ -33,6 +33,8 @@ pub(crate) struct Snapshot {
     contestants: BTreeMap<String, Vec<usize>>,
     /// Where each verdict stands: which table, which row, counted on into the unranked.
     rows: HashMap<String, (usize, usize)>,
+    /// Which of the ranked came since the snapshot before, or else the last.
+    newest: Option<usize>,
     /// What could not be read.
     pub(crate) damaged: Vec<String>,
     /// Pages made of it.
@@ -47,7 +49,7 @@ struct Pages {
 
 impl Snapshot {
     /// Reads and ranks everything.
-    pub(crate) fn of(store: &Store) -> Result<Self, StoreError> {
+    pub(crate) fn of(store: &Store, before: Option<&Self>) -> Result<Self, StoreError> {
         // Before the rest: what comes in between is read twice rather than never.
         let version = store.version()?;
         let (summaries, damaged) = store.summaries()?;
@@ -57,6 +59,9 @@ impl Snapshot {
         for (index, summary) in last.iter().enumerate() {
             contestants.entry(summary.submission.name.clone()).or_default().push(index);
         }
+        // What is put late may have been judged early: it is new all the same.
+        let is_new = |summary: &Summary| before.is_some_and(|before| !before.rows.contains_key(&summary.id));
+        let newest = last.iter().rposition(is_new).or(last.len().checked_sub(1));
         let ranked = Ranked::new(last, |summaries| ranking::rank(summaries));
         let mut rows = HashMap::new();
         for (table, standings) in ranked.borrow_dependent().iter().enumerate() {
@@ -65,7 +70,7 @@ impl Snapshot {
             }
         }
         let damaged = damaged.iter().map(ToString::to_string).collect();
-        Ok(Self { version, ranked, earlier, contestants, rows, damaged, pages: Mutex::default() })
+        Ok(Self { version, ranked, earlier, contestants, rows, newest, damaged, pages: Mutex::default() })
     }
 
     /// Challenge by challenge.
@@ -107,9 +112,9 @@ impl Snapshot {
         self.place(id).map(|(_, place)| place.summary).or_else(replaced)
     }
 
-    /// The verdict that was put last.
-    pub(crate) fn last(&self) -> Option<&Summary> {
-        self.ranked.borrow_owner().last()
+    /// The verdict that came last.
+    pub(crate) fn newest(&self) -> Option<&Summary> {
+        self.ranked.borrow_owner().get(self.newest?)
     }
 
     /// How many verdicts are not replaced.

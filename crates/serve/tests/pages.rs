@@ -280,8 +280,13 @@ async fn json_says_what_the_library_says() {
         }
     }
     let compared = server.json("/api/compare?with=two-pass-c&with=plain-numpy").await;
-    assert_eq!(compared["schema"], "tribunal.comparison/1");
+    assert_eq!(compared["schema"], tribunal_board::compare::FORM);
     assert_eq!(compared["contestants"], serde_json::json!(["two-pass-c", "plain-numpy"]));
+    let mistaken = server.get("/compare?with=two-pass-c&with=nobody+here").await.body;
+    assert!(
+        mistaken.contains("role=\"alert\"") && mistaken.contains("value=\"nobody here\""),
+        "the form stays filled in"
+    );
     let refused = server.get("/api/compare?with=two-pass-c").await;
     assert_eq!(refused.status, StatusCode::BAD_REQUEST);
     assert!(refused.body.starts_with("{\"error\":"), "{}", refused.body);

@@ -204,7 +204,7 @@ fn cell(snapshot: &Snapshot, summary: &Summary) -> Cell {
         score: score(summary.score),
         outcome: summary.outcome.name(),
         place: place.map_or_else(String::new, |(standings, place)| {
-            format!("{} of {}", place.rank, standings.places.len())
+            format!("{}{} of {}", if place.tied { "=" } else { "" }, place.rank, standings.places.len())
         }),
     }
 }

@@ -25,6 +25,8 @@ const FIELDS: usize = 2;
 struct Compare {
     fields: Vec<String>,
     names: Vec<String>,
+    /// Why there is no comparison, though one was asked for.
+    mistake: String,
     body: String,
     evidence: Vec<Evidence>,
 }
@@ -44,25 +46,37 @@ struct Link {
 
 pub(super) fn page(site: &Site, snapshot: &Snapshot, query: &Query) -> Result<Page, Problem> {
     let mut fields: Vec<String> = query.all("with").map(str::to_owned).collect();
-    let (title, body, evidence) = match fields.len() {
-        0 | 1 => ("Compare".to_owned(), String::new(), Vec::new()),
-        _ => {
-            let contestants = contestants(site, snapshot, query)?;
-            let comparison = compare::compare(&contestants, &[]);
-            let title = comparison.contestants.join(" against ");
-            let evidence = contestants.iter().map(evidence).collect();
-            (title, document::html::body(&compare::document(&comparison)), evidence)
-        }
+    let mut page = Compare {
+        fields: Vec::new(),
+        names: Vec::new(),
+        mistake: String::new(),
+        body: String::new(),
+        evidence: Vec::new(),
     };
+    let mut title = "Compare".to_owned();
+    if fields.len() > 1 {
+        match contestants(site, snapshot, query) {
+            Ok(contestants) => {
+                let comparison = compare::compare(&contestants, &[]);
+                title = comparison.contestants.join(" against ");
+                page.body = document::html::body(&compare::document(&comparison));
+                page.evidence = contestants.iter().map(evidence).collect();
+            }
+            // The form stays filled in, to be mended.
+            Err(why) if why.status.is_client_error() => page.mistake = why.text(),
+            Err(why) => return Err(why),
+        }
+    }
     // One more to fill in, and never fewer than it takes.
     fields.resize((fields.len() + 1).clamp(FIELDS, WITH_MAX), String::new());
-    let names = snapshot
+    page.fields = fields;
+    page.names = snapshot
         .names()
         .filter(|name| clean::line(name) == *name)
         .take(NAMES_MAX)
         .map(str::to_owned)
         .collect();
-    Ok(Page::new(title, Section::Compare, &Compare { fields, names, body, evidence }))
+    Ok(Page::new(title, Section::Compare, &page))
 }
 
 fn evidence(contestant: &Contestant) -> Evidence {

@@ -172,7 +172,13 @@ def watch(page):
     seen = []
     page.on("console", lambda said: seen.append(f"console: {said.text}") if said.type in ("error", "warning") else None)
     page.on("pageerror", lambda error: seen.append(f"script: {error}"))
-    page.on("requestfailed", lambda request: seen.append(f"request: {request.url}: {request.failure}"))
+
+    def failed(request):
+        # What a reader who goes on leaves behind, the browser gives up itself.
+        if request.failure != "net::ERR_ABORTED":
+            seen.append(f"request: {request.url}: {request.failure}")
+
+    page.on("requestfailed", failed)
 
     def alert(dialog):
         seen.append(f"dialog: {dialog.message}")
