@@ -194,8 +194,8 @@ impl<'a> Matter<'a> {
         hearing.try_cases(&clerk.line(&self.name, &self.told));
         if options.no_measurements {
             hearing.omit("time and memory were not measured, as asked".to_owned());
-        } else if !hearing.deserves_measurements() {
-            hearing.omit("time and memory were not measured: the answers are wrong".to_owned());
+        } else if let Some(why) = hearing.not_worth_measuring() {
+            hearing.omit(format!("time and memory were not measured: {why}"));
         } else {
             self.measured = true;
         }

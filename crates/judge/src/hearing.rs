@@ -103,9 +103,12 @@ impl<'a> Hearing<'a> {
         code::files::all(&self.submission)
     }
 
-    /// Whether the answers are such that time and memory are of interest.
-    pub fn deserves_measurements(&self) -> bool {
-        self.applied.is_some() && !is_critically_wrong(&self.examined.findings)
+    /// Why time and memory are of no interest, where they are not.
+    pub fn not_worth_measuring(&self) -> Option<&'static str> {
+        match &self.applied {
+            None => Some("it was not tried"),
+            Some(_) => is_critically_wrong(&self.examined.findings).then_some("the answers are wrong"),
+        }
     }
 
     /// Notes something that is not assessed, and why.

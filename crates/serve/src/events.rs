@@ -8,7 +8,7 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use serde::Serialize;
 use tokio_stream::wrappers::WatchStream;
 use tokio_stream::{Stream, StreamExt};
-use tribunal_board::live::Judging;
+use tribunal_board::live::{Judging, WAITING};
 use tribunal_board::{Summary, clean, html};
 
 use crate::site::Site;
@@ -61,7 +61,7 @@ impl Board {
     }
 }
 
-/// A judging whose texts may be shown.
+/// A judging whose texts may be shown, with what is worked on before what waits before what is ruled.
 pub(crate) fn shown(judging: &Judging) -> Judging {
     let mut judging = judging.clone();
     judging.phase = clean::cut(&judging.phase, 40);
@@ -70,5 +70,6 @@ pub(crate) fn shown(judging: &Judging) -> Judging {
         entry.challenge = clean::cut(&entry.challenge, 100);
         entry.phase = clean::cut(&entry.phase, 40);
     }
+    judging.submissions.sort_by_key(|entry| (entry.verdict.is_some(), entry.phase == WAITING));
     judging
 }
