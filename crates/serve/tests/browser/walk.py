@@ -151,7 +151,9 @@ def a_judging_is_followed(page, order, shot):
     shot("judgings")
     yield from (*look(page), *axe(page))
     ask("rule")
-    expect(listed.first).to_contain_text("accepted")
+    # What is ruled comes after what waits.
+    expect(listed.last).to_contain_text("running-sum-c")
+    expect(listed.last).to_contain_text("accepted")
     for one in (page, board):
         expect(one.locator("#news")).to_contain_text("running-sum-c")
         expect(one.locator("#news")).to_be_in_viewport()
@@ -161,7 +163,7 @@ def a_judging_is_followed(page, order, shot):
     board.get_by_role("link", name="as it is now").click()
     expect(board.locator("table.board tbody tr")).to_have_count(before + 1)
     page.bring_to_front()
-    listed.first.get_by_role("link").click()
+    listed.last.get_by_role("link").click()
     arrives(page, "/verdicts/")
     expect(page.get_by_role("heading", level=1)).to_have_text("running-sum-c")
     page.go_back()
