@@ -14,7 +14,7 @@
 //! Two requests write, and only for who knows the token: `POST /api/verdicts` takes a bundle into the store, `POST /api/judgings`
 //! has a folder on this machine judged.
 //!
-//! Every page is made of one [`Snapshot`](snapshot), which is replaced as a whole when the store changes. Pages need no scripts; the one
+//! Every page is made of one snapshot, which is replaced as a whole when the store changes. Pages need no scripts; the one
 //! that they carry shows what changes while one looks. Nothing that a submission wrote is ever markup: texts are cleaned, escaped by the
 //! templates, and a policy in every answer forbids whatever does not come from the server itself.
 
