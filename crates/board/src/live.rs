@@ -289,12 +289,20 @@ impl Shared {
 /// What is being judged into the store at that path, by whatever process, the eldest first. What dead processes left is removed.
 pub fn judgings(store: &Path) -> Vec<Judging> {
     let folder = folder(store);
+    if !is_ours(&folder) {
+        return Vec::new();
+    }
     let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     let ids = names.filter_map(|name| Some(name.strip_suffix(LOCK)?.to_owned()));
     let mut judgings: Vec<_> = ids.filter_map(|id| look(&folder, &id)).collect();
     judgings.sort_by(|a, b| (a.started_ms, &a.id).cmp(&(b.started_ms, &b.id)));
     judgings
+}
+
+/// Whether it is a folder and no link: what came with a store may lead elsewhere, where nothing is ours to write or remove.
+fn is_ours(folder: &Path) -> bool {
+    fs::symlink_metadata(folder).is_ok_and(|there| there.is_dir())
 }
 
 fn look(folder: &Path, id: &str) -> Option<Judging> {
@@ -326,6 +334,9 @@ fn open_plain(path: &Path) -> Option<fs::File> {
 fn lock_new(folder: &Path) -> io::Result<NamedTempFile> {
     for _ in 0..10 {
         fs::create_dir_all(folder)?;
+        if !is_ours(folder) {
+            return Err(io::Error::other(format!("{} is a link, and leads elsewhere", folder.display())));
+        }
         let made = tempfile::Builder::new()
             .prefix(&format!("{}-", process::id()))
             .suffix(LOCK)

@@ -11,6 +11,12 @@ use tribunal_board::{Store, StoreError, Summary};
 /// Pages that are kept, in bytes.
 const PAGES_BYTES_MAX: usize = 64 << 20;
 
+/// Longest path and query whose page is kept.
+const KEY_BYTES_MAX: usize = 1024;
+
+/// What keeping takes beyond name and page, about.
+const ENTRY_BYTES: usize = 200;
+
 type Tables<'a> = Vec<Standings<'a>>;
 
 self_cell!(
@@ -129,11 +135,16 @@ impl Snapshot {
 
     /// Keeps a page for the next who asks. When there are too many, all are made anew as they are asked for.
     pub(crate) fn keep(&self, key: String, page: Bytes) {
+        // Names are chosen by who asks: long ones are no page's, and short ones count too.
+        let bytes = key.len() + page.len() + ENTRY_BYTES;
+        if key.len() > KEY_BYTES_MAX {
+            return;
+        }
         let mut pages = self.lock();
-        if pages.bytes + page.len() > PAGES_BYTES_MAX {
+        if pages.bytes + bytes > PAGES_BYTES_MAX {
             *pages = Pages::default();
         }
-        pages.bytes += page.len();
+        pages.bytes += bytes;
         pages.made.insert(key, page);
     }
 

@@ -267,3 +267,18 @@ fn where_nothing_can_be_written_nothing_is_announced() {
     assert!(Live::announce(&file.join("store.sqlite")).is_err());
     assert_eq!(judgings(&file.join("store.sqlite")), []);
 }
+
+#[test]
+fn a_link_in_the_place_of_the_folder_is_not_followed() {
+    let place = tempfile::tempdir().unwrap();
+    let (store, elsewhere) = (place.path().join("store"), place.path().join("elsewhere"));
+    fs::create_dir_all(&store).unwrap();
+    fs::create_dir_all(&elsewhere).unwrap();
+    for file in ["Cargo.lock", "Cargo.json"] {
+        fs::write(elsewhere.join(file), "not ours").unwrap();
+    }
+    std::os::unix::fs::symlink(&elsewhere, store.join(".live")).unwrap();
+    assert_eq!(judgings(&store), []);
+    assert!(Live::announce(&store).is_err());
+    assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 2);
+}
