@@ -1,5 +1,6 @@
 //! A verdict with all that it rests on, in one file that needs nothing else.
 
+use std::io::Read;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 use std::{fs, io};
@@ -15,6 +16,9 @@ pub const FORM: &str = "tribunal.bundle/1";
 
 /// Bytes of source that are kept with a verdict.
 pub const SOURCE_BYTES_MAX: usize = 1 << 20;
+
+/// Bytes of a file that is read as a bundle: hundreds of times what a verdict takes.
+const FILE_BYTES_MAX: u64 = 256 << 20;
 
 /// A verdict, which holds evidence, seed, machine and raw samples; and the source that it speaks of.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -79,8 +83,18 @@ impl Bundle {
 
     /// Reads a file. A verdict that stands alone was kept when the file was written.
     pub fn read_file(path: &Path) -> io::Result<Result<Self, ReadError>> {
-        let written_ms = millis(fs::metadata(path)?.modified()?);
-        let text = String::from_utf8(fs::read(path)?).map_err(|error| ReadError::Syntax(error.to_string()));
+        let file = fs::metadata(path)?;
+        // To open a pipe would be to wait for its writer, and a device may have no end.
+        if !file.is_file() {
+            return Ok(Err(ReadError::Syntax("no plain file".to_owned())));
+        }
+        let written_ms = millis(file.modified()?);
+        let mut bytes = Vec::new();
+        fs::File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > FILE_BYTES_MAX {
+            return Ok(Err(ReadError::Syntax(format!("more than {} MiB", FILE_BYTES_MAX >> 20))));
+        }
+        let text = String::from_utf8(bytes).map_err(|error| ReadError::Syntax(error.to_string()));
         Ok(text.and_then(|text| Self::read(&text)).map(|mut bundle| {
             bundle.kept_at_ms.get_or_insert(written_ms);
             bundle

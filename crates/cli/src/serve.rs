@@ -16,7 +16,7 @@ pub fn run(options: &ServeOptions, common: &Common) -> Result<Exit, Failure> {
     })?;
     let listen = SocketAddr::new(options.listen, options.port);
     let judges = options.submissions.clone().map(|submissions| judges(submissions, common)).transpose()?;
-    if judges.is_some() && options.token.is_none() {
+    if judges.is_some() && options.token.as_deref().is_none_or(str::is_empty) {
         return Err(Failure::Usage(
             "--submissions has folders judged for those who know a token: set TRIBUNAL_TOKEN".to_owned(),
         ));

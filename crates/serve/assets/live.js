@@ -47,19 +47,14 @@
     return make("section", "card judging", heading, make("ul", "", ...one.submissions.map(entry)));
   };
 
-  const events = new EventSource("/judgings/events");
-  if (list) {
-    events.addEventListener("open", () => (state.textContent = "As it goes."));
-    events.addEventListener("error", () => (state.textContent = "The server does not answer; trying again."));
-    events.addEventListener("judgings", (event) => {
-      const judgings = JSON.parse(event.data);
-      const nothing = make("p", "", "Nothing is being judged into this store.");
-      list.replaceChildren(...(judgings.length ? judgings.map(judging) : [nothing]));
-    });
-  }
+  const showJudgings = (event) => {
+    const judgings = JSON.parse(event.data);
+    const nothing = make("p", "", "Nothing is being judged into this store.");
+    list.replaceChildren(...(judgings.length ? judgings.map(judging) : [nothing]));
+  };
 
   let version = null;
-  events.addEventListener("board", (event) => {
+  const showNews = (event) => {
     const board = JSON.parse(event.data);
     // The first tells where the page stands.
     if (version !== null && version !== board.version && board.last) {
@@ -69,5 +64,23 @@
       if (isBoard) news.append(" · ", link("", "Show the board as it is now"));
     }
     version = board.version;
-  });
+  };
+
+  // A browser has few connections to a server: a page that nobody sees takes none.
+  let events = null;
+  const listen = () => {
+    if (document.hidden) {
+      events?.close();
+      events = null;
+    } else if (!events) {
+      events = new EventSource("/judgings/events");
+      events.addEventListener("board", showNews);
+      if (!list) return;
+      events.addEventListener("judgings", showJudgings);
+      events.addEventListener("open", () => (state.textContent = "As it goes."));
+      events.addEventListener("error", () => (state.textContent = "The server does not answer; trying again."));
+    }
+  };
+  document.addEventListener("visibilitychange", listen);
+  listen();
 })();

@@ -1,8 +1,11 @@
 //! Answers: made once for a snapshot, and sent to whoever does not have them yet.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::body::Bytes;
+use axum::extract::{FromRequestParts, OriginalUri};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 
@@ -14,26 +17,46 @@ use crate::snapshot::Snapshot;
 pub(crate) const HTML: &str = "text/html; charset=utf-8";
 pub(crate) const JSON: &str = "application/json";
 
-/// What stands at a path, unless the reader has it already.
-pub(crate) async fn send<F>(
+/// A request for something that is made of a snapshot.
+pub(crate) struct Asked {
     site: Arc<Site>,
     uri: Uri,
     headers: HeaderMap,
-    kind: &'static str,
-    make: F,
-) -> Response
-where
-    F: FnOnce(&Site, &Snapshot, &Query) -> Result<String, Problem> + Send + 'static,
-{
-    let tag = site.tag(&site.snapshot());
-    if has(&headers, &tag) {
-        return answer(StatusCode::NOT_MODIFIED, kind, Bytes::new(), Some(&tag));
+}
+
+impl FromRequestParts<Arc<Site>> for Asked {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, site: &Arc<Site>) -> Result<Self, Infallible> {
+        let OriginalUri(uri) = OriginalUri::from_request_parts(parts, site).await?;
+        Ok(Self { site: site.clone(), uri, headers: parts.headers.clone() })
     }
-    let asked = uri.clone();
-    let key = uri.path_and_query().map_or_else(String::new, ToString::to_string);
-    match site.clone().made(key, move |site, snapshot| make(site, snapshot, &Query::of(&asked)?)).await {
-        Ok((body, snapshot)) => answer(StatusCode::OK, kind, body, Some(&site.tag(&snapshot))),
-        Err(why) => pages::problem(&uri, &why),
+}
+
+impl Asked {
+    /// Where it was asked for.
+    pub(crate) fn uri(&self) -> &Uri {
+        &self.uri
+    }
+
+    /// What stands there, unless the reader has it already.
+    pub(crate) async fn send<F>(self, kind: &'static str, make: F) -> Response
+    where
+        F: FnOnce(&Site, &Snapshot, &Query) -> Result<String, Problem> + Send + 'static,
+    {
+        let Self { site, uri, headers } = self;
+        let key = uri.path_and_query().map_or_else(String::new, ToString::to_string);
+        let tag = site.tag(&site.snapshot(), &key);
+        if has(&headers, &tag) {
+            return answer(StatusCode::NOT_MODIFIED, kind, Bytes::new(), Some(&tag));
+        }
+        let asked = uri.clone();
+        let made =
+            site.clone().made(key.clone(), move |site, snapshot| make(site, snapshot, &Query::of(&asked)?));
+        match made.await {
+            Ok((body, snapshot)) => answer(StatusCode::OK, kind, body, Some(&site.tag(&snapshot, &key))),
+            Err(why) => pages::problem(&uri, &why),
+        }
     }
 }
 

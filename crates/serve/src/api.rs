@@ -12,18 +12,17 @@ use serde_json::{Value, json};
 use tribunal_board::ranking::Place;
 use tribunal_board::{Bundle, Summary, Taken, json as verdict_json};
 
-use crate::answer::{JSON, answer, send};
+use crate::answer::{Asked, JSON, answer};
 use crate::door::may_write;
-use crate::pages::{self, Query, problem};
+use crate::pages::{self, problem};
 use crate::problem::Problem;
 use crate::site::Site;
-use crate::snapshot::Snapshot;
 
 /// Bytes of a request that is taken in.
 const BODY_BYTES_MAX: usize = 64 << 20;
 
-pub(crate) async fn challenges(site: State<Arc<Site>>, uri: OriginalUri, headers: HeaderMap) -> Response {
-    show(site.0, uri.0, headers, |_, snapshot, _| {
+pub(crate) async fn challenges(asked: Asked) -> Response {
+    asked.send(JSON, |_, snapshot, _| {
         let challenges: Vec<Value> = snapshot
             .standings()
             .iter()
@@ -37,98 +36,83 @@ pub(crate) async fn challenges(site: State<Arc<Site>>, uri: OriginalUri, headers
     .await
 }
 
-pub(crate) async fn challenge(
-    site: State<Arc<Site>>,
-    Path(id): Path<String>,
-    uri: OriginalUri,
-    headers: HeaderMap,
-) -> Response {
-    show(site.0, uri.0, headers, move |_, snapshot, _| {
-        let standings =
-            snapshot.challenge(&id).ok_or_else(|| Problem::not_found("nobody was judged on it"))?;
-        let weights: serde_json::Map<String, Value> = standings
-            .weights
-            .iter()
-            .map(|(dimension, weight)| (dimension.name().to_owned(), json!(weight)))
-            .collect();
-        Ok(json!({
-            "challenge": standings.challenge,
-            "weights": weights,
-            "cautions": standings.cautions,
-            "places": standings.places.iter().chain(&standings.unranked).map(place).collect::<Vec<_>>(),
-        })
-        .to_string())
-    })
-    .await
-}
-
-pub(crate) async fn contestants(site: State<Arc<Site>>, uri: OriginalUri, headers: HeaderMap) -> Response {
-    show(site.0, uri.0, headers, |_, snapshot, _| {
-        Ok(json!({ "contestants": snapshot.names().collect::<Vec<_>>() }).to_string())
-    })
-    .await
-}
-
-pub(crate) async fn contestant(
-    site: State<Arc<Site>>,
-    Path(name): Path<String>,
-    uri: OriginalUri,
-    headers: HeaderMap,
-) -> Response {
-    show(site.0, uri.0, headers, move |_, snapshot, _| {
-        let summaries = snapshot.contestant(&name);
-        if summaries.is_empty() {
-            return Err(Problem::not_found("no contestant of that name was judged"));
-        }
-        let challenges: Vec<Value> = summaries
-            .iter()
-            .filter_map(|summary| snapshot.place(&summary.id))
-            .map(|(standings, here)| {
-                let mut value = place(here);
-                value["challenge"] = json!(standings.challenge);
-                value["of"] = json!(standings.places.len());
-                value
+pub(crate) async fn challenge(asked: Asked, Path(id): Path<String>) -> Response {
+    asked
+        .send(JSON, move |_, snapshot, _| {
+            let standings =
+                snapshot.challenge(&id).ok_or_else(|| Problem::not_found("nobody was judged on it"))?;
+            let weights: serde_json::Map<String, Value> = standings
+                .weights
+                .iter()
+                .map(|(dimension, weight)| (dimension.name().to_owned(), json!(weight)))
+                .collect();
+            Ok(json!({
+                "challenge": standings.challenge,
+                "weights": weights,
+                "cautions": standings.cautions,
+                "places": standings.places.iter().chain(&standings.unranked).map(place).collect::<Vec<_>>(),
             })
-            .collect();
-        let earlier: Vec<Value> = snapshot.earlier(&name).into_iter().map(summary).collect();
-        Ok(json!({ "contestant": name, "challenges": challenges, "earlier": earlier }).to_string())
-    })
-    .await
+            .to_string())
+        })
+        .await
+}
+
+pub(crate) async fn contestants(asked: Asked) -> Response {
+    asked
+        .send(JSON, |_, snapshot, _| {
+            Ok(json!({ "contestants": snapshot.names().collect::<Vec<_>>() }).to_string())
+        })
+        .await
+}
+
+pub(crate) async fn contestant(asked: Asked, Path(name): Path<String>) -> Response {
+    asked
+        .send(JSON, move |_, snapshot, _| {
+            let summaries = snapshot.contestant(&name);
+            if summaries.is_empty() {
+                return Err(Problem::not_found("no contestant of that name was judged"));
+            }
+            let challenges: Vec<Value> = summaries
+                .iter()
+                .filter_map(|summary| snapshot.place(&summary.id))
+                .map(|(standings, here)| {
+                    let mut value = place(here);
+                    value["challenge"] = json!(standings.challenge);
+                    value["of"] = json!(standings.places.len());
+                    value
+                })
+                .collect();
+            let earlier: Vec<Value> = snapshot.earlier(&name).into_iter().map(summary).collect();
+            Ok(json!({ "contestant": name, "challenges": challenges, "earlier": earlier }).to_string())
+        })
+        .await
 }
 
 /// The verdict as `tribunal show --format json` has it.
-pub(crate) async fn verdict(
-    site: State<Arc<Site>>,
-    Path(id): Path<String>,
-    uri: OriginalUri,
-    headers: HeaderMap,
-) -> Response {
-    show(site.0, uri.0, headers, move |site, _, _| Ok(verdict_json::line(&site.store.get(&id)?))).await
+pub(crate) async fn verdict(asked: Asked, Path(id): Path<String>) -> Response {
+    asked.send(JSON, move |site, _, _| Ok(verdict_json::line(&site.store.get(&id)?))).await
 }
 
 /// Everything there is, for `tribunal import`.
-pub(crate) async fn bundle(
-    site: State<Arc<Site>>,
-    Path(id): Path<String>,
-    uri: OriginalUri,
-    headers: HeaderMap,
-) -> Response {
-    show(site.0, uri.0, headers, move |site, _, _| Ok(site.store.bundle(&id)?.line())).await
+pub(crate) async fn bundle(asked: Asked, Path(id): Path<String>) -> Response {
+    asked.send(JSON, move |site, _, _| Ok(site.store.bundle(&id)?.line())).await
 }
 
 /// As `tribunal compare --format json` has it.
-pub(crate) async fn compare(site: State<Arc<Site>>, uri: OriginalUri, headers: HeaderMap) -> Response {
-    show(site.0, uri.0, headers, |site, snapshot, query| {
-        let comparison = tribunal_board::compare::compare(&pages::compared(site, snapshot, query)?, &[]);
-        serde_json::to_string(&comparison)
-            .map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))
-    })
-    .await
+pub(crate) async fn compare(asked: Asked) -> Response {
+    asked
+        .send(JSON, |site, snapshot, query| {
+            let comparison = tribunal_board::compare::compare(&pages::compared(site, snapshot, query)?, &[]);
+            serde_json::to_string(&comparison)
+                .map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))
+        })
+        .await
 }
 
-pub(crate) async fn judgings(State(site): State<Arc<Site>>) -> Response {
+pub(crate) async fn judgings(State(site): State<Arc<Site>>, headers: HeaderMap) -> Response {
     let judgings = site.judgings().borrow().clone();
-    let tasks = site.tasks.as_ref().map(|tasks| tasks.list());
+    let with_said = site.is_private() || may_write(&site, &headers).is_ok();
+    let tasks = site.tasks.as_ref().map(|tasks| tasks.list(with_said));
     let body = json!({ "judgings": *judgings, "tasks": tasks }).to_string();
     answer(StatusCode::OK, JSON, body.into(), None)
 }
@@ -215,13 +199,6 @@ fn ended(uri: &Uri, status: StatusCode, ended: Result<String, Problem>) -> Respo
             response
         }
     }
-}
-
-async fn show<F>(site: Arc<Site>, uri: Uri, headers: HeaderMap, make: F) -> Response
-where
-    F: FnOnce(&Site, &Snapshot, &Query) -> Result<String, Problem> + Send + 'static,
-{
-    send(site, uri, headers, JSON, make).await
 }
 
 fn place(place: &Place<'_>) -> Value {

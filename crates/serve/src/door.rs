@@ -72,7 +72,8 @@ pub(crate) fn may_write(site: &Site, headers: &HeaderMap) -> Result<(), Problem>
     let shown = headers
         .get(header::AUTHORIZATION)
         .and_then(|value| value.to_str().ok())
-        .and_then(|value| value.strip_prefix("Bearer "));
+        .and_then(|value| value.split_once(' '))
+        .and_then(|(scheme, token)| scheme.eq_ignore_ascii_case("Bearer").then_some(token));
     // Digests, so that the time taken tells nothing of how much of a guess was right.
     if shown.is_some_and(|shown| Sha256::digest(shown) == Sha256::digest(token)) {
         return Ok(());

@@ -1,5 +1,6 @@
 //! What all pages are made of, and what keeps it fresh.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,6 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use axum::body::Bytes;
 use axum::http::StatusCode;
 use tokio::sync::watch;
+use tokio::time::timeout;
 use tribunal_board::Store;
 use tribunal_board::live::{self, Judging};
 
@@ -19,6 +21,9 @@ use crate::{Options, ServeError};
 
 /// How soon a change of the store, or a judging's progress, is seen.
 const LOOK: Duration = Duration::from_millis(250);
+
+/// How long a writer waits for pages to show what it wrote.
+const REFRESH: Duration = Duration::from_secs(10);
 
 /// A store, served.
 pub struct Site {
@@ -72,6 +77,11 @@ impl Site {
         }))
     }
 
+    /// Whether only people of this machine read.
+    pub(crate) fn is_private(&self) -> bool {
+        self.is_local && self.hosts.is_empty()
+    }
+
     /// The store as it was a moment ago.
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
         self.snapshot.borrow().clone()
@@ -87,17 +97,19 @@ impl Site {
         self.judgings.clone()
     }
 
-    /// What every page made of that snapshot is marked with.
-    pub(crate) fn tag(&self, snapshot: &Snapshot) -> String {
-        format!("\"{:x}-{:x}\"", self.started, snapshot.version)
+    /// What the page of that path and query is marked with, as it is made of that snapshot.
+    pub(crate) fn tag(&self, snapshot: &Snapshot, key: &str) -> String {
+        let mut hasher = DefaultHasher::new();
+        (self.started, snapshot.version, snapshot.is_stale(), key).hash(&mut hasher);
+        format!("\"{:016x}\"", hasher.finish())
     }
 
     /// Waits until the snapshot holds what is in the store now.
     pub(crate) async fn refresh(&self) {
         let mine = self.asked.fetch_add(1, Ordering::SeqCst) + 1;
         self.watcher.unpark();
-        // An error means that nobody watches any more.
-        let _ = self.looked.clone().wait_for(|looked| *looked >= mine).await;
+        // Nobody may watch any more, or the store may be slow: what was written is there all the same.
+        let _ = timeout(REFRESH, self.looked.clone().wait_for(|looked| *looked >= mine)).await;
     }
 
     /// A page or an answer, made unless it is at hand.
@@ -142,10 +154,14 @@ impl Watcher {
         while !self.snapshot.is_closed() {
             let asked = self.asked.load(Ordering::SeqCst);
             let before = self.snapshot.borrow().clone();
-            // A store that cannot be read now may be read the next time; until then pages show what was read last.
-            if self.store.version().is_ok_and(|now| now != before.version)
-                && let Ok(snapshot) = Snapshot::of(&self.store, Some(&before))
-            {
+            let changed = match self.store.version() {
+                Ok(version) if version == before.version => Ok(None),
+                Ok(_) => Snapshot::of(&self.store, Some(&before)).map(Some),
+                Err(error) => Err(error),
+            };
+            // A store that cannot be read now may be read the next time; until then pages show what was read last, and say so.
+            before.set_stale(changed.is_err());
+            if let Ok(Some(snapshot)) = changed {
                 self.snapshot.send_replace(Arc::new(snapshot));
             }
             let now = live::judgings(&self.path);

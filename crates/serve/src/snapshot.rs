@@ -1,12 +1,15 @@
 //! Everything that tables show, as it was at one moment.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use axum::body::Bytes;
 use self_cell::self_cell;
 use tribunal_board::ranking::{self, Place, Standings};
 use tribunal_board::{Store, StoreError, Summary};
+
+use crate::problem::told;
 
 /// Pages that are kept, in bytes.
 const PAGES_BYTES_MAX: usize = 64 << 20;
@@ -45,6 +48,8 @@ pub(crate) struct Snapshot {
     pub(crate) damaged: Vec<String>,
     /// Pages made of it.
     pages: Mutex<Pages>,
+    /// Whether the store could not be read since.
+    is_stale: AtomicBool,
 }
 
 #[derive(Default)]
@@ -75,8 +80,30 @@ impl Snapshot {
                 rows.insert(place.summary.id.clone(), (table, row));
             }
         }
-        let damaged = damaged.iter().map(ToString::to_string).collect();
-        Ok(Self { version, ranked, earlier, contestants, rows, newest, damaged, pages: Mutex::default() })
+        let damaged = damaged.iter().map(told).collect();
+        Ok(Self {
+            version,
+            ranked,
+            earlier,
+            contestants,
+            rows,
+            newest,
+            damaged,
+            pages: Mutex::default(),
+            is_stale: AtomicBool::new(false),
+        })
+    }
+
+    /// Whether the store cannot be read any more, and this is what it held last.
+    pub(crate) fn is_stale(&self) -> bool {
+        self.is_stale.load(Ordering::SeqCst)
+    }
+
+    /// Says whether the store can be read. Pages that say otherwise are made anew.
+    pub(crate) fn set_stale(&self, is_stale: bool) {
+        if self.is_stale.swap(is_stale, Ordering::SeqCst) != is_stale {
+            *self.lock() = Pages::default();
+        }
     }
 
     /// Challenge by challenge.

@@ -95,7 +95,7 @@ impl State {
 pub(crate) struct Tasks {
     root: PathBuf,
     list: Arc<Mutex<VecDeque<Task>>>,
-    queue: SyncSender<(u64, Order, PathBuf)>,
+    queue: SyncSender<(u64, Order)>,
 }
 
 impl Tasks {
@@ -109,7 +109,7 @@ impl Tasks {
 
     /// Puts a folder into the queue.
     pub(crate) fn add(&self, order: Order) -> Result<Task, Problem> {
-        let folder = below(&self.root, &order.path)?;
+        below(&self.root, &order.path)?;
         let mut list = lock(&self.list);
         let task = Task {
             task: list.back().map_or(1, |last| last.task + 1),
@@ -118,7 +118,7 @@ impl Tasks {
             verdicts: Vec::new(),
             said: None,
         };
-        self.queue.try_send((task.task, order, folder)).map_err(|error| match error {
+        self.queue.try_send((task.task, order)).map_err(|error| match error {
             TrySendError::Full(_) => Problem::new(
                 StatusCode::TOO_MANY_REQUESTS,
                 format!("{WAITING_MAX} folders wait already: try again later"),
@@ -135,40 +135,35 @@ impl Tasks {
         Ok(task)
     }
 
-    /// All that are remembered, the last first.
-    pub(crate) fn list(&self) -> Vec<Task> {
-        lock(&self.list).iter().rev().cloned().collect()
+    /// All that are remembered, the last first. What was said names this machine's folders: it is for those who may see them.
+    pub(crate) fn list(&self, with_said: bool) -> Vec<Task> {
+        let shown = |task: &Task| Task { said: task.said.clone().filter(|_| with_said), ..task.clone() };
+        lock(&self.list).iter().rev().map(shown).collect()
     }
 }
 
-/// The folder, if it lies below the root, links followed.
+/// The folder, if it lies below the root, links followed. What lies elsewhere is as if it were not there.
 fn below(root: &Path, path: &Path) -> Result<PathBuf, Problem> {
-    let shown = path.display();
-    let found = |path: &Path| {
-        path.canonicalize().map_err(|error| {
-            Problem::bad(format!("{shown}: {error}; `path` is a folder below {}", root.display()))
-        })
-    };
-    let (root, folder) = (found(root)?, found(&root.join(path))?);
-    if folder.starts_with(&root) {
-        Ok(folder)
-    } else {
-        Err(Problem::new(StatusCode::FORBIDDEN, format!("{shown} is not below {}", root.display())))
-    }
+    let folder = root.join(path).canonicalize();
+    let root = root.canonicalize().map_err(|error| {
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, format!("{}: {error}", root.display()))
+    })?;
+    folder.ok().filter(|folder| *folder != root && folder.starts_with(&root) && folder.is_dir()).ok_or_else(
+        || Problem::bad(format!("`{}` is no folder below that of the submissions", path.display())),
+    )
 }
 
-fn work(
-    judges: &Judges,
-    store: &Path,
-    list: &Mutex<VecDeque<Task>>,
-    orders: &Receiver<(u64, Order, PathBuf)>,
-) {
+fn work(judges: &Judges, store: &Path, list: &Mutex<VecDeque<Task>>, orders: &Receiver<(u64, Order)>) {
     let change = |id: u64, change: &dyn Fn(&mut Task)| {
         lock(list).iter_mut().filter(|task| task.task == id).for_each(change);
     };
-    for (id, order, folder) in orders {
+    for (id, order) in orders {
         change(id, &|task| task.state = State::Running);
-        let ended = judged(judges, store, &order, &folder);
+        // It may have become another while it waited.
+        let ended = below(&judges.submissions, &order.path).map_err(|why| why.text()).and_then(|folder| {
+            judged(judges, store, &order, &folder)
+                .map_err(|error| format!("{}: {error}", judges.program.display()))
+        });
         change(id, &|task| match &ended {
             Ok(output) => {
                 task.verdicts = ids(&output.stdout);
@@ -177,9 +172,9 @@ fn work(
                 task.state = if is_judged { State::Done } else { State::Failed };
                 task.said = (!is_judged).then(|| tail(&output.stderr));
             }
-            Err(error) => {
+            Err(why) => {
                 task.state = State::Failed;
-                task.said = Some(format!("{}: {error}", judges.program.display()));
+                task.said = Some(why.clone());
             }
         });
     }
@@ -197,6 +192,7 @@ fn judged(judges: &Judges, store: &Path, order: &Order, folder: &Path) -> io::Re
         .arg(store)
         .args(["--quiet", "judge", "--json", "--effort", effort, "--"])
         .arg(folder)
+        .env_remove("TRIBUNAL_TOKEN")
         .stdin(Stdio::null())
         .output()
 }

@@ -351,6 +351,37 @@ async fn a_page_that_the_reader_has_is_not_sent_again() {
     let answer = server.send(again(&tag)).await;
     assert_eq!((answer.status, answer.body.as_str()), (StatusCode::NOT_MODIFIED, ""));
     assert_eq!(server.send(again("\"another\"")).await.status, StatusCode::OK);
+    let elsewhere = request(Method::GET, "/challenges/nothing").header(header::IF_NONE_MATCH, &tag);
+    assert_eq!(server.send(elsewhere.body(Body::empty()).unwrap()).await.status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn what_a_store_held_last_is_called_that() {
+    let server = Server::new().await;
+    let tag = server.get("/").await.headers["etag"].clone();
+    let (here, gone) = (server.folder.path(), server.folder.path().with_extension("gone"));
+    let stale = "cannot be read just now";
+    let wait = async |is_stale: bool| {
+        for _ in 0..100 {
+            let page = server.get("/").await;
+            assert!(page.body.contains("numpy-paged"));
+            if page.body.contains(stale) == is_stale {
+                return page.headers["etag"].clone();
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        panic!("stale: never {is_stale}");
+    };
+    fs::rename(here, &gone).unwrap();
+    assert_ne!(wait(true).await, tag);
+    let verdict = server.get("/verdicts/4375896f2369").await;
+    assert_eq!(verdict.status, StatusCode::SERVICE_UNAVAILABLE);
+    assert!(
+        !verdict.body.contains(&*gone.parent().unwrap().to_string_lossy()),
+        "where it lies is nobody's business"
+    );
+    fs::rename(&gone, here).unwrap();
+    assert_eq!(wait(false).await, tag);
 }
 
 #[tokio::test]

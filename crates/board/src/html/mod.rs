@@ -13,7 +13,7 @@ use askama::Template;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tribunal_judge::{SourceFile, Verdict};
 
-pub use verdict::code_place;
+pub use verdict::{body as verdict_body, code_place};
 
 use crate::ranking::{self, Place, Standings};
 use crate::{Summary, clean, words};
@@ -112,17 +112,6 @@ pub fn verdict(verdict: &Verdict, sources: &[SourceFile]) -> String {
     let summary = Summary::of(verdict);
     let body = verdict_headline(&summary, 1) + &verdict_body(verdict, &summary, sources, Links::None, 2);
     page(&title, &format!("<main>{body}</main>"))
-}
-
-/// A verdict without its headline; `level` is that of its sections' headings.
-pub fn verdict_body(
-    verdict: &Verdict,
-    summary: &Summary,
-    sources: &[SourceFile],
-    links: Links,
-    level: u8,
-) -> String {
-    verdict::body(verdict, summary, sources, links, level)
 }
 
 /// A verdict's headline: name, outcome, score; `level` is that of the heading.

@@ -134,14 +134,9 @@ pub(super) fn opening(headline: &Headline, level: u8) -> String {
     Opening { level, headline }.render().expect("a template over strings")
 }
 
-/// Everything below the headline.
-pub(super) fn body(
-    verdict: &Verdict,
-    summary: &Summary,
-    sources: &[SourceFile],
-    links: Links,
-    level: u8,
-) -> String {
+/// A verdict without its headline. Of `sources`, which may be empty, the lines that findings name are shown; `level` is that of the
+/// sections' headings.
+pub fn body(verdict: &Verdict, summary: &Summary, sources: &[SourceFile], links: Links, level: u8) -> String {
     let kinds = failures::kinds(verdict);
     let checks = verdict.failures().len();
     let used = used(verdict);

@@ -50,6 +50,18 @@ fn ids_in_order(store: &Store) -> Vec<String> {
 }
 
 #[test]
+fn what_has_no_end_is_not_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    store.put(&samples::accepted(), &[]).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", folder.path().join("endless.json")).unwrap();
+    let pipe = std::process::Command::new("mkfifo").arg(folder.path().join("pipe.json")).status();
+    assert!(pipe.expect("coreutils").success());
+    let Contents { bundles, damaged } = store.all().unwrap();
+    assert_eq!((bundles.len(), damaged.len()), (1, 2), "{damaged:?}");
+}
+
+#[test]
 fn the_path_tells_the_kind() {
     let folder = tempfile::tempdir().unwrap();
     let is_folder = |name: &str| {

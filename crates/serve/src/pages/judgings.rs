@@ -45,7 +45,10 @@ struct TaskView {
 
 pub(super) fn page(site: &Site) -> Page {
     let judgings = site.judgings().borrow().iter().map(view).collect();
-    let tasks = site.tasks.as_ref().map(|tasks| tasks.list().iter().take(TASKS_MAX).map(task).collect());
+    let tasks = site
+        .tasks
+        .as_ref()
+        .map(|tasks| tasks.list(site.is_private()).iter().take(TASKS_MAX).map(task).collect());
     Page::new("Judgings", Section::Judgings, &Judgings { judgings, tasks })
 }
 

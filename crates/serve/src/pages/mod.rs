@@ -10,11 +10,11 @@ use std::sync::Arc;
 
 use askama::Template;
 use axum::extract::{OriginalUri, Path, State};
-use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use tribunal_board::{clean, html};
 
-use crate::answer::{HTML, JSON, answer, send};
+use crate::answer::{Asked, HTML, JSON, answer};
 use crate::problem::Problem;
 use crate::site::Site;
 use crate::snapshot::Snapshot;
@@ -37,6 +37,7 @@ struct Frame<'a> {
     api: Option<&'a str>,
     verdicts: usize,
     damaged: &'a [String],
+    is_stale: bool,
 }
 
 /// Where in the site a page is.
@@ -62,52 +63,32 @@ impl Page {
     }
 }
 
-pub(crate) async fn home(site: State<Arc<Site>>, uri: OriginalUri, headers: HeaderMap) -> Response {
-    show(site.0, uri.0, headers, |_, snapshot, _| Ok(board::home(snapshot))).await
+pub(crate) async fn home(asked: Asked) -> Response {
+    show(asked, |_, snapshot, _| Ok(board::home(snapshot))).await
 }
 
-pub(crate) async fn challenge(
-    site: State<Arc<Site>>,
-    Path(id): Path<String>,
-    uri: OriginalUri,
-    headers: HeaderMap,
-) -> Response {
-    show(site.0, uri.0, headers, move |_, snapshot, query| board::challenge(snapshot, &id, query)).await
+pub(crate) async fn challenge(asked: Asked, Path(id): Path<String>) -> Response {
+    show(asked, move |_, snapshot, query| board::challenge(snapshot, &id, query)).await
 }
 
-pub(crate) async fn contestants(site: State<Arc<Site>>, uri: OriginalUri, headers: HeaderMap) -> Response {
-    show(site.0, uri.0, headers, |_, snapshot, query| board::contestants(snapshot, query)).await
+pub(crate) async fn contestants(asked: Asked) -> Response {
+    show(asked, |_, snapshot, query| board::contestants(snapshot, query)).await
 }
 
-pub(crate) async fn contestant(
-    site: State<Arc<Site>>,
-    Path(name): Path<String>,
-    uri: OriginalUri,
-    headers: HeaderMap,
-) -> Response {
-    show(site.0, uri.0, headers, move |_, snapshot, _| board::contestant(snapshot, &name)).await
+pub(crate) async fn contestant(asked: Asked, Path(name): Path<String>) -> Response {
+    show(asked, move |_, snapshot, _| board::contestant(snapshot, &name)).await
 }
 
-pub(crate) async fn verdict(
-    site: State<Arc<Site>>,
-    Path(id): Path<String>,
-    uri: OriginalUri,
-    headers: HeaderMap,
-) -> Response {
-    show(site.0, uri.0, headers, move |site, snapshot, query| verdict::page(site, snapshot, &id, query)).await
+pub(crate) async fn verdict(asked: Asked, Path(id): Path<String>) -> Response {
+    show(asked, move |site, snapshot, query| verdict::page(site, snapshot, &id, query)).await
 }
 
-pub(crate) async fn source(
-    site: State<Arc<Site>>,
-    Path((id, path)): Path<(String, String)>,
-    uri: OriginalUri,
-    headers: HeaderMap,
-) -> Response {
-    show(site.0, uri.0, headers, move |site, _, _| verdict::source(site, &id, &path)).await
+pub(crate) async fn source(asked: Asked, Path((id, path)): Path<(String, String)>) -> Response {
+    show(asked, move |site, _, _| verdict::source(site, &id, &path)).await
 }
 
-pub(crate) async fn compare(site: State<Arc<Site>>, uri: OriginalUri, headers: HeaderMap) -> Response {
-    show(site.0, uri.0, headers, compare::page).await
+pub(crate) async fn compare(asked: Asked) -> Response {
+    show(asked, compare::page).await
 }
 
 /// Never kept: it is another every moment.
@@ -138,26 +119,25 @@ fn asset(kind: &'static str, text: String) -> Response {
 }
 
 /// A page as HTML.
-async fn show<F>(site: Arc<Site>, uri: Uri, headers: HeaderMap, make: F) -> Response
+async fn show<F>(asked: Asked, make: F) -> Response
 where
     F: FnOnce(&Site, &Snapshot, &Query) -> Result<Page, Problem> + Send + 'static,
 {
-    let asked = uri.clone();
-    send(site, uri, headers, HTML, move |site, snapshot, query| {
-        Ok(framed(snapshot, &asked, make(site, snapshot, query)?))
-    })
-    .await
+    let uri = asked.uri().clone();
+    let framed = move |site: &Site, snapshot: &Snapshot, query: &Query| {
+        Ok(framed(snapshot, &uri, make(site, snapshot, query)?))
+    };
+    asked.send(HTML, framed).await
 }
 
 /// The page within what all pages share.
 fn framed(snapshot: &Snapshot, uri: &Uri, page: Page) -> String {
-    let api = uri.path_and_query().map(ToString::to_string).unwrap_or_default();
-    // The same name, where there is JSON of it.
-    let api = match uri.path() {
-        "/" => Some("/api/challenges".to_owned()),
-        path if path.contains("/source/") => None,
-        "/compare" if uri.query().is_none() => None,
-        _ => Some(format!("/api{api}")),
+    // The same name, where there is JSON of it: everything, whatever part the page shows.
+    let api = match (uri.path(), uri.query()) {
+        ("/", _) => Some("/api/challenges".to_owned()),
+        ("/compare", query) => query.map(|query| format!("/api/compare?{query}")),
+        (path, _) if path.contains("/source/") => None,
+        (path, _) => Some(format!("/api{path}")),
     };
     Frame {
         title: &clean::cut(&page.title, 200),
@@ -166,6 +146,7 @@ fn framed(snapshot: &Snapshot, uri: &Uri, page: Page) -> String {
         api: api.as_deref(),
         verdicts: snapshot.len(),
         damaged: &snapshot.damaged,
+        is_stale: snapshot.is_stale(),
     }
     .render()
     .expect("a template over strings")
@@ -183,8 +164,15 @@ pub(crate) fn problem(uri: &Uri, problem: &Problem) -> Response {
         askama::filters::escape(problem.text(), askama::filters::Html)
             .map_or_else(|never| match never {}, |safe| safe.to_string()),
     );
-    let page =
-        Frame { title, section: Section::Elsewhere, body: &body, api: None, verdicts: 0, damaged: &[] };
+    let page = Frame {
+        title,
+        section: Section::Elsewhere,
+        body: &body,
+        api: None,
+        verdicts: 0,
+        damaged: &[],
+        is_stale: false,
+    };
     let body = page.render().expect("a template over strings");
     answer(problem.status, HTML, body.into(), None)
 }
