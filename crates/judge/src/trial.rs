@@ -240,14 +240,7 @@ fn memory(
     }
     for state in &workloads.kept {
         watch.step(&format!("memory a state of {} keeps", state.name()));
-        let mut kept = measure::kept_bytes(state.as_ref(), subject, rng)?;
-        // What a state keeps it keeps in every process; what else a process held is gone in a fresh one.
-        if kept.wrong.is_none() && kept.bytes > BLOATED * state.floor_bytes() as f64 {
-            let again = measure::kept_bytes(state.as_ref(), subject, rng)?;
-            if again.wrong.is_some() || again.bytes < kept.bytes {
-                kept = again;
-            }
-        }
+        let kept = measure::kept_bytes(state.as_ref(), subject, rng)?;
         measured.kept(state.as_ref(), kept);
     }
     let Some([small, weighed]) = &workloads.weighed else { return Ok(()) };

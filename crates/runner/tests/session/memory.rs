@@ -95,3 +95,19 @@ fn what_a_call_takes_beyond_its_inputs_is_weighed_alone() {
     assert!(little < 1.0, "{little} MB");
     assert!((15.5..17.0).contains(&much), "{much} MB");
 }
+
+#[test]
+fn a_call_that_is_over_holds_nothing() {
+    let module = "import numpy as np\ndef forward(x, gamma, beta, eps):\n    return x + 1, None\n";
+    let Some(mut session) = start(&python_module(module)) else { return };
+    let example = Example::new(1 << 10, 1 << 11);
+    let mut look = |state| {
+        forward(&mut session, &example, StateId(state)).unwrap();
+        session.memory().unwrap().anonymous_bytes
+    };
+    look(0);
+    // At once after it is over, again and again: its inputs and results take 16 MB.
+    let seen: Vec<u64> = (1..=40).map(look).collect();
+    let [least, most] = [seen.iter().min(), seen.iter().max()].map(|bytes| *bytes.unwrap());
+    assert!(most - least < 1 << 20, "{seen:?}");
+}
