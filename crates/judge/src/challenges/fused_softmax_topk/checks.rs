@@ -424,7 +424,10 @@ impl Trial<'_, '_, '_> {
         if self.is_right_alone(&heard, wrong[0])? && self.is_right_alone(&heard, last)? {
             let Some(row) = written else {
                 let rows = some_rows(&wrong);
-                self.report.blame("rows_skipped", &format!("{rows}, right alone, get no answer in a batch"));
+                self.report.blame(
+                    "rows_skipped",
+                    &format!("no answer in a batch for {rows}; alone there is a right one"),
+                );
                 return Ok(true);
             };
             if heard.wrong().leads_of_probs().iter().any(|lead| lead.suspect == "max_shared_by_rows") {
@@ -433,7 +436,7 @@ impl Trial<'_, '_, '_> {
                 return Ok(true);
             }
             if self.depends_on_others(&heard, row)? {
-                let why = format!("{}, right alone, are wrong in a batch: rows are mixed", some_rows(&wrong));
+                let why = format!("rows are mixed: {} would be right alone", some_rows(&wrong));
                 self.report.blame("rows_mixed", &why);
                 return Ok(true);
             }
@@ -441,7 +444,7 @@ impl Trial<'_, '_, '_> {
         }
         let answered = (0..heard.problem.rows()).any(|row| !heard.answer.is_blank(row));
         if !blank.is_empty() && answered && heard.problem.k > 1 {
-            self.report.blame("rows_skipped", &format!("{} of the batch get no answer", some_rows(&blank)));
+            self.report.blame("rows_skipped", &format!("no answer for {} of the batch", some_rows(&blank)));
             return Ok(true);
         }
         Ok(false)
