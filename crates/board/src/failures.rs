@@ -38,13 +38,7 @@ impl Kind<'_> {
 
     /// `critical`, or what a cheat is called.
     pub(crate) fn gravity(&self) -> &'static str {
-        match (self.outcome, self.severity) {
-            (Outcome::Integrity, _) => "cheat",
-            (_, Severity::Critical) => "critical",
-            (_, Severity::Major) => "major",
-            (_, Severity::Minor) => "minor",
-            (_, Severity::Note) => "note",
-        }
+        if self.outcome == Outcome::Integrity { "cheat" } else { self.severity.name() }
     }
 
     /// The cases in words: `12 cases: batch 8, shapes 4`.

@@ -21,6 +21,19 @@ pub enum Outcome {
     Integrity,
 }
 
+impl Outcome {
+    /// The name in JSON and on pages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Fail => "fail",
+            Self::Inconclusive => "inconclusive",
+            Self::Infrastructure => "infrastructure",
+            Self::Integrity => "integrity",
+        }
+    }
+}
+
 /// How much a failure weighs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -33,6 +46,18 @@ pub enum Severity {
     Major,
     /// Wrong on ordinary inputs.
     Critical,
+}
+
+impl Severity {
+    /// The name in JSON and on pages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Note => "note",
+            Self::Minor => "minor",
+            Self::Major => "major",
+            Self::Critical => "critical",
+        }
+    }
 }
 
 /// What a score is given for.
@@ -156,4 +181,22 @@ pub struct Finding {
     /// The smallest case found that still fails this check.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub smallest: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_json() {
+        let json = |value: serde_json::Result<String>| value.unwrap().trim_matches('"').to_owned();
+        for outcome in
+            [Outcome::Pass, Outcome::Fail, Outcome::Inconclusive, Outcome::Infrastructure, Outcome::Integrity]
+        {
+            assert_eq!(json(serde_json::to_string(&outcome)), outcome.name());
+        }
+        for severity in [Severity::Note, Severity::Minor, Severity::Major, Severity::Critical] {
+            assert_eq!(json(serde_json::to_string(&severity)), severity.name());
+        }
+    }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use askama::Template;
 use tribunal_board::html::{self, Links};
 use tribunal_board::{Bundle, Summary, clean};
-use tribunal_judge::{Dimension, Family, Finding, Outcome, Severity, SourceFile, Verdict};
+use tribunal_judge::{Dimension, Family, Finding, Outcome, SourceFile, Verdict};
 
 use super::board::Pager;
 use super::{Page, Query, Section, text};
@@ -147,11 +147,7 @@ fn choose<'a>(verdict: &'a Verdict, query: &Query) -> Result<(Vec<Filter>, Vec<&
     };
     let filters = vec![
         filter("family", &|finding| finding.family.name(), family.map(Family::name)),
-        filter(
-            "outcome",
-            &|finding| self::outcome(finding.outcome).1,
-            outcome.map(|one| self::outcome(one).1),
-        ),
+        filter("outcome", &|finding| finding.outcome.name(), outcome.map(Outcome::name)),
         filter("dimension", &|finding| finding.dimension.name(), dimension.map(Dimension::name)),
     ];
     let mut chosen: Vec<&Finding> = verdict.findings.iter().filter(|finding| is_of(finding, "")).collect();
@@ -169,28 +165,16 @@ fn outcome_order(outcome: Outcome) -> u8 {
     }
 }
 
-/// A sign and the name in JSON.
-fn outcome(outcome: Outcome) -> (&'static str, &'static str) {
+fn sign(outcome: Outcome) -> &'static str {
     match outcome {
-        Outcome::Pass => ("✓", "pass"),
-        Outcome::Fail => ("✗", "fail"),
-        Outcome::Inconclusive => ("?", "inconclusive"),
-        Outcome::Infrastructure => ("?", "infrastructure"),
-        Outcome::Integrity => ("⊘", "integrity"),
-    }
-}
-
-fn severity(severity: Severity) -> &'static str {
-    match severity {
-        Severity::Note => "note",
-        Severity::Minor => "minor",
-        Severity::Major => "major",
-        Severity::Critical => "critical",
+        Outcome::Pass => "✓",
+        Outcome::Fail => "✗",
+        Outcome::Inconclusive | Outcome::Infrastructure => "?",
+        Outcome::Integrity => "⊘",
     }
 }
 
 fn row(id: &str, finding: &Finding, sources: &[SourceFile]) -> Row {
-    let (sign, outcome) = outcome(finding.outcome);
     let check = finding.id.rsplit_once(':').map_or("", |(_, check)| check);
     let source = html::code_place(finding)
         .filter(|(path, _)| sources.iter().any(|file| file.path == *path))
@@ -202,9 +186,9 @@ fn row(id: &str, finding: &Finding, sources: &[SourceFile]) -> Row {
         _ => String::new(),
     };
     Row {
-        sign,
-        outcome,
-        severity: if finding.outcome == Outcome::Fail { severity(finding.severity) } else { "" },
+        sign: sign(finding.outcome),
+        outcome: finding.outcome.name(),
+        severity: if finding.outcome == Outcome::Fail { finding.severity.name() } else { "" },
         case: text(&finding.case),
         check: if check.is_empty() { String::new() } else { text(&check.replace('_', " ")) },
         dimension: finding.dimension.name(),
@@ -245,7 +229,7 @@ pub(super) fn source(site: &Site, id: &str, path: &str) -> Result<Page, Problem>
     let mut said: BTreeMap<usize, Vec<(&'static str, String)>> = BTreeMap::new();
     for finding in verdict.findings.iter().filter(|finding| finding.outcome != Outcome::Pass) {
         if let Some((_, line)) = html::code_place(finding).filter(|(of, _)| *of == path) {
-            said.entry(line).or_default().push((severity(finding.severity), text(&finding.message)));
+            said.entry(line).or_default().push((finding.severity.name(), text(&finding.message)));
         }
     }
     let lines: Vec<Line> = file

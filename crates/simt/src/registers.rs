@@ -1,0 +1,37 @@
+//! The registers of a warp.
+
+use crate::program::{Kernel, LANES, Reg};
+
+/// The registers of a warp: a value for each lane in each.
+#[derive(Debug, Clone)]
+pub(crate) struct Registers {
+    /// Of 32 bits; values of 8 and 16 bits are zero-extended.
+    pub w32: Vec<[u32; LANES]>,
+    /// Of 64 bits.
+    pub w64: Vec<[u64; LANES]>,
+    /// Predicates: a bit for each lane.
+    pub p: Vec<u32>,
+    /// The carry of each lane.
+    pub carry: u32,
+}
+
+impl Registers {
+    /// All zeros.
+    pub fn new(kernel: &Kernel) -> Registers {
+        Registers {
+            w32: vec![[0; LANES]; kernel.regs32.into()],
+            w64: vec![[0; LANES]; kernel.regs64.into()],
+            p: vec![0; kernel.preds.into()],
+            carry: 0,
+        }
+    }
+
+    /// The lanes for which a predicate holds: all, if there is none.
+    pub fn holds(&self, reg: Reg, negated: bool) -> u32 {
+        match reg {
+            Reg::NONE => u32::MAX,
+            reg if negated => !self.p[reg.index()],
+            reg => self.p[reg.index()],
+        }
+    }
+}
