@@ -1,7 +1,7 @@
 //! Addresses: a segment in the upper bits and an offset in the lower, so that no overrun of one buffer reaches another.
 //!
-//! Within `.shared`, `.local` and `.const`, an address is the offset alone, as a kernel may keep it in 32 bits. A generic address and one in
-//! `.global` name their segment.
+//! Within `.shared`, `.local` and `.param`, an address is the offset alone, as a kernel may keep it in 32 bits. A generic address and one in
+//! `.global` or `.const` name their segment.
 
 /// Bits of an offset.
 pub const OFFSET_BITS: u32 = 40;

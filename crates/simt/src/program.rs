@@ -169,6 +169,8 @@ pub struct Kernel {
     pub presets32: Vec<(Reg, Preset)>,
     /// What is put into registers of 64 bits.
     pub presets64: Vec<(Reg, Preset)>,
+    /// Predicates that hold for every lane, or for none.
+    pub presets_pred: Vec<(Reg, bool)>,
     /// Targets of indexed branches.
     pub tables: Vec<Box<[u32]>>,
     /// Operands of several registers.
@@ -408,6 +410,45 @@ pub struct Conversion {
     pub relu: bool,
 }
 
+/// Functions of libdevice that have no instruction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum Intrinsic {
+    Sqrt,
+    Rsqrt,
+    Cbrt,
+    Exp,
+    Exp2,
+    Exp10,
+    Expm1,
+    Log,
+    Log2,
+    Log10,
+    Log1p,
+    Sin,
+    Cos,
+    Tan,
+    Asin,
+    Acos,
+    Atan,
+    Sinh,
+    Cosh,
+    Tanh,
+    Asinh,
+    Acosh,
+    Atanh,
+    Erf,
+    Erfc,
+    /// To the nearest integer, ties away from zero.
+    Round,
+    /// `a` to the power of `b`.
+    Pow,
+    Atan2,
+    Hypot,
+    /// The remainder of `a / b`, with the sign of `a`.
+    Fmod,
+}
+
 /// How two values are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
@@ -639,10 +680,14 @@ pub enum Op {
     Float1(Float1, Float, Mode),
     /// `a * b + c`, rounded once; negative results and NaN become 0 with `relu`.
     Fma(Float, Mode, bool),
-    /// A value of another type.
+    /// A value of another type: of the first, from the second. From a float to an integer it is always clamped.
     Convert(Scalar, Scalar, Conversion),
     /// Two f32 to a pair of halves: `a` to the upper, `b` to the lower.
     ConvertPair(Float, Conversion),
+    /// An f32 rounded to 10 bits of fraction, ties away from zero: `cvt.rna.tf32.f32`.
+    RoundTf32,
+    /// A function that has no instruction, of f32 or f64, by the host's arithmetic in f64.
+    Intrinsic(Intrinsic, Float),
 
     // Bits
     /// `and`, `or`, `xor`.
@@ -680,14 +725,15 @@ pub enum Op {
     // Moves, comparisons and choices
     /// `d = a`.
     Mov(Bits),
-    /// A list of registers to one: two of 32 bits to 64, two or four of 16 bits. `a` is the index of the list; the bits are those of a part.
+    /// A list of registers to one: two of 32 bits to 64, two or four of 16 bits. `a` is the index of the list; the bits are those of a
+    /// part and of the whole.
     Pack(Bits, Bits),
     /// The reverse; `d` is the index of the list, in which [`Reg::NONE`] may stand. The bits are those of a part and of the whole.
     Unpack(Bits, Bits),
     /// A predicate by a comparison.
     Setp(Setp),
-    /// `set`: all ones or 1.0, or 0, of the first type, by a comparison of the second; joined with predicate `c`.
-    Set(Compare, Comparable, Join, SetResult),
+    /// `set`: all ones or 1.0, or 0, by a comparison; of a pair of halves, a pair.
+    Set(Setp, SetResult),
     /// `c ? a : b`, by a predicate.
     Selp(Bits),
     /// `c >= 0 ? a : b`, by an s32 or f32.
@@ -764,7 +810,7 @@ pub enum Op {
     Branch {
         /// Index of an instruction.
         target: u32,
-        /// Where lanes that go apart meet again; [`NEVER`] if they do not.
+        /// Where lanes that go apart meet again; [`NEVER`] if they do not. Lanes that exit on the way do not come.
         join: u32,
     },
     /// Goes on at the `a`-th target of the table; nowhere else.
@@ -790,7 +836,7 @@ pub enum Op {
     AssertFail(u16),
 }
 
-/// `setp`: `d` is the result and `e` its complement; one of them may be [`Reg::NONE`].
+/// `setp` and `set`. Of `setp`, `d` is the result and `e` its complement; one of them may be [`Reg::NONE`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Setp {
     /// How `a` and `b` are compared.
