@@ -11,4 +11,6 @@
 pub mod address;
 pub mod program;
 
+#[allow(dead_code)]
+mod alu;
 mod registers;
