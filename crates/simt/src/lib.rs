@@ -9,8 +9,12 @@
 #![deny(unsafe_code)]
 
 pub mod address;
-pub mod program;
-
-#[allow(dead_code)]
 mod alu;
+pub mod execute;
+pub mod fault;
+pub mod launch;
+pub mod memory;
+pub mod meter;
+pub mod program;
 mod registers;
+mod shadow;
