@@ -10,5 +10,6 @@
 
 pub mod address;
 pub mod program;
+pub mod ptx;
 
 mod registers;
