@@ -1,6 +1,6 @@
 //! A kernel of a module as a list of steps over virtual registers, in which the functions that it calls are put in.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use super::syntax::{Formal, Function, Kind, Operand, Place, Statement, Type, Variable};
 use super::{Error, INSTRUCTIONS_MAX, Module, flow, shown, slots};
@@ -15,6 +15,10 @@ const PARAM_BYTES_MAX: u64 = 32_764;
 const SHARED_BYTES_MAX: u64 = 1 << 20;
 /// Bytes of local memory of a thread.
 const LOCAL_BYTES_MAX: u64 = 512 << 10;
+/// Calls and scopes within one another.
+const DEPTH_MAX: usize = 128;
+/// Statements that are looked at, again in every call of a function.
+const VISITED_MAX: usize = 4 * INSTRUCTIONS_MAX;
 /// Virtual registers.
 const REGISTERS_MAX: usize = 1 << 21;
 
@@ -121,8 +125,8 @@ enum Home {
 
 /// The register of the part at an offset.
 fn part(parts: &[(u32, Value)], offset: u32) -> Value {
-    let found = parts.iter().find(|(begins, _)| *begins == offset);
-    found.expect("every part that is read or written was noted").1
+    let found = parts.binary_search_by_key(&offset, |(begins, _)| *begins);
+    parts[found.expect("every part that is read or written was noted")].1
 }
 
 fn local(bytes: u8, signed: bool, bits: u8) -> Access {
@@ -182,8 +186,22 @@ pub(super) fn scalar(bytes: u8, signed: bool) -> Scalar {
 #[derive(Default)]
 struct Names<'m> {
     symbols: HashMap<&'m str, Symbol<'m>>,
-    /// Registers that are declared as a range: prefix, count, type, parts.
-    ranges: Vec<(&'m str, u32, Type, u8)>,
+    /// Registers that are declared as a range, by prefix: count, type, parts.
+    ranges: HashMap<&'m str, (u32, Type, u8)>,
+}
+
+impl Names<'_> {
+    /// The type and parts of a register of a range.
+    fn in_range(&self, name: &str) -> Option<(Type, u8)> {
+        const DIGITS_MAX: usize = 10;
+        let digits = name.bytes().rev().take_while(u8::is_ascii_digit).count().min(DIGITS_MAX);
+        (name.len() - digits..name.len()).find_map(|at| {
+            let (prefix, number) = name.split_at(at);
+            let &(count, ty, parts) = self.ranges.get(prefix)?;
+            let plain = number == "0" || !number.starts_with('0');
+            (plain && number.parse::<u32>().is_ok_and(|number| number < count)).then_some((ty, parts))
+        })
+    }
 }
 
 /// A variable in the parameter space of a call.
@@ -193,7 +211,7 @@ struct Block {
     /// Whether its address was taken, or was added to at run time.
     addressed: bool,
     /// Offset and bytes of what is read and written.
-    parts: Vec<(u32, u8)>,
+    parts: BTreeSet<(u32, u8)>,
 }
 
 /// What a name is worth as an operand.
@@ -201,10 +219,10 @@ struct Block {
 pub(super) enum Named {
     Value(Value),
     Vector(Value, u8),
-    /// An address, and whether it is an offset into a space.
+    /// The address of a variable, and where it is.
     Address {
         bits: u64,
-        short: bool,
+        place: Place,
     },
     Parameter(u32, u32),
     Block(u32),
@@ -235,6 +253,9 @@ pub(super) struct Builder<'m> {
     dynamic_align: Option<u64>,
     /// Where that begins.
     dynamic_begins: u64,
+    /// Calls and scopes that are open, and statements that were looked at.
+    depth: usize,
+    visited: usize,
     /// Where a function returns to; `None` in the kernel.
     pub returns: Option<u32>,
     site: Site,
@@ -242,8 +263,17 @@ pub(super) struct Builder<'m> {
     instruction: &'m str,
 }
 
-/// A kernel as it runs.
-pub(super) fn kernel(module: &Module, function: &Function) -> Result<Kernel, Error> {
+/// A kernel whose values have no registers yet.
+pub(super) struct Lowered<'m> {
+    pub builder: Builder<'m>,
+    pub flow: flow::Flow,
+    params: Vec<Param>,
+    param_bytes: u32,
+    shared_bytes: u64,
+}
+
+/// The steps of a kernel.
+pub(super) fn lower<'m>(module: &'m Module, function: &'m Function) -> Result<Lowered<'m>, Error> {
     if let Some((line, directive)) = &function.refused {
         return Err(Error::Newer { line: *line, what: format!(".{directive}"), needs: "sm_90" });
     }
@@ -255,18 +285,25 @@ pub(super) fn kernel(module: &Module, function: &Function) -> Result<Kernel, Err
         builder = Builder::new(module, begins);
         params = builder.kernel(function)?;
     }
+    let shared_bytes = begins.unwrap_or(builder.shared_bytes);
     let (params, param_bytes) = params;
     builder.settle()?;
     builder.fold();
     builder.know_formats();
-    let flowed = flow::flow(&mut builder)?;
-    let allocated = slots::allocate(&builder, &flowed)?;
+    let flow = flow::flow(&mut builder)?;
+    Ok(Lowered { builder, flow, params, param_bytes, shared_bytes })
+}
+
+/// A kernel as it runs.
+pub(super) fn kernel(module: &Module, function: &Function) -> Result<Kernel, Error> {
+    let Lowered { builder, flow, params, param_bytes, shared_bytes } = lower(module, function)?;
+    let allocated = slots::allocate(&builder, &flow)?;
     Ok(Kernel {
         name: function.name.clone(),
         params,
         param_bytes,
         code: allocated.code,
-        sites: flowed.steps.iter().map(|step| step.site).collect(),
+        sites: flow.steps.iter().map(|step| step.site).collect(),
         files: module.files.clone(),
         regs32: allocated.counts[0],
         regs64: allocated.counts[1],
@@ -274,9 +311,9 @@ pub(super) fn kernel(module: &Module, function: &Function) -> Result<Kernel, Err
         presets32: allocated.presets32,
         presets64: allocated.presets64,
         presets_pred: allocated.presets_pred,
-        tables: flowed.tables,
+        tables: flow.tables,
         lists: allocated.lists,
-        shared_bytes: begins.unwrap_or(builder.shared_bytes) as u32,
+        shared_bytes: shared_bytes as u32,
         local_bytes: builder.local_bytes as u32,
         variables: module.variables.clone(),
         required_threads: function.required_threads,
@@ -304,6 +341,8 @@ impl<'m> Builder<'m> {
             local_bytes: 0,
             dynamic_align: None,
             dynamic_begins,
+            depth: 0,
+            visited: 0,
             returns: None,
             site: Site::default(),
             guard: None,
@@ -363,13 +402,7 @@ impl<'m> Builder<'m> {
             if let Some(symbol) = scope.symbols.get(name) {
                 return Ok(Some(*symbol));
             }
-            let within = |&&(prefix, count, ..): &&(&str, u32, Type, u8)| {
-                let number = name
-                    .strip_prefix(prefix)
-                    .filter(|digits| *digits == "0" || !digits.starts_with(['0', '+']));
-                number.and_then(|digits| digits.parse::<u32>().ok()).is_some_and(|number| number < count)
-            };
-            if let Some(&(_, _, ty, parts)) = scope.ranges.iter().find(within) {
+            if let Some((ty, parts)) = scope.in_range(name) {
                 let symbol = self.declare(ty, parts)?;
                 self.scopes[index].symbols.insert(name, symbol);
                 return Ok(Some(symbol));
@@ -514,6 +547,13 @@ impl<'m> Builder<'m> {
                 | "%globaltimer_hi" => {
                     return Err(self.operand(name, "time is not emulated"));
                 }
+                // What a grid that waits for all its blocks is told of: where it may count them.
+                "%envreg1" | "%envreg2" => {
+                    let index = self.module.variables.len() as u32 - 1;
+                    let address = address::generic(address::VARIABLES + index, 0);
+                    let half = if name == "%envreg1" { address >> 32 } else { address & u64::from(u32::MAX) };
+                    return self.constant(32, half);
+                }
                 _ if name.starts_with("%envreg") || name.starts_with("%pm") => {
                     return Err(Error::NotEmulated { line, what: shown(name) });
                 }
@@ -539,27 +579,29 @@ impl<'m> Builder<'m> {
             Place::Global | Place::Const => {
                 let index = self.module.by_name.get(name);
                 match index.and_then(|index| self.module.segments.get(index)) {
-                    Some(&segment) => Ok(Named::Address { bits: address::generic(segment, 0), short: false }),
+                    Some(&segment) => {
+                        Ok(Named::Address { bits: address::generic(segment, 0), place: variable.place })
+                    }
                     None => Err(Error::Undefined { line: self.site.ptx, name: shown(name) }),
                 }
             }
             Place::Shared if variable.size.is_none() || variable.external => {
                 self.dynamic_align = self.dynamic_align.max(Some(variable.align));
-                Ok(Named::Address { bits: self.dynamic_begins, short: true })
+                Ok(Named::Address { bits: self.dynamic_begins, place: Place::Shared })
             }
             Place::Shared => {
                 if !self.offsets.contains_key(&key) {
                     let offset = place(&mut self.shared_bytes, SHARED_BYTES_MAX, "bytes of shared memory")?;
                     self.offsets.insert(key, offset);
                 }
-                Ok(Named::Address { bits: self.offsets[&key].into(), short: true })
+                Ok(Named::Address { bits: self.offsets[&key].into(), place: variable.place })
             }
             Place::Local => {
                 if !self.offsets.contains_key(&key) {
                     let offset = place(&mut self.local_bytes, LOCAL_BYTES_MAX, "bytes of local memory")?;
                     self.offsets.insert(key, offset);
                 }
-                Ok(Named::Address { bits: self.offsets[&key].into(), short: true })
+                Ok(Named::Address { bits: self.offsets[&key].into(), place: variable.place })
             }
             Place::Param => Err(Error::NotEmulated { line: variable.line, what: shown(name) }),
         }
@@ -569,6 +611,19 @@ impl<'m> Builder<'m> {
 
     /// A scope of its own.
     fn statements(&mut self, statements: &'m [Statement]) -> Result<(), Error> {
+        let line = statements.first().map_or(self.site.ptx, |statement| statement.line);
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            return Err(Error::TooMany {
+                line,
+                what: "calls and scopes within one another",
+                limit: DEPTH_MAX,
+            });
+        }
+        self.visited = self.visited.saturating_add(statements.len() + 1);
+        if self.visited > VISITED_MAX {
+            return Err(Error::TooMany { line, what: "statements", limit: VISITED_MAX });
+        }
         self.scopes.push(Names::default());
         for (index, statement) in statements.iter().enumerate() {
             match &statement.kind {
@@ -585,7 +640,9 @@ impl<'m> Builder<'m> {
                         match count {
                             Some(count) => {
                                 let scope = self.scopes.last_mut().expect("there is a scope");
-                                scope.ranges.push((name, *count, *ty, *parts));
+                                if scope.ranges.insert(name, (*count, *ty, *parts)).is_some() {
+                                    return Err(Error::Twice { line: statement.line, name: shown(name) });
+                                }
                             }
                             None => {
                                 self.site.ptx = statement.line;
@@ -632,6 +689,7 @@ impl<'m> Builder<'m> {
             }
         }
         self.scopes.pop();
+        self.depth -= 1;
         Ok(())
     }
 
@@ -708,7 +766,7 @@ impl<'m> Builder<'m> {
         let bytes = bytes.filter(|bytes| *bytes <= PARAM_BYTES_MAX);
         let limit = PARAM_BYTES_MAX as usize;
         let bytes = bytes.ok_or(Error::TooMany { line, what: "bytes of parameters", limit })?;
-        self.blocks.push(Block { bytes, align, addressed: false, parts: Vec::new() });
+        self.blocks.push(Block { bytes, align, addressed: false, parts: BTreeSet::new() });
         Ok(self.blocks.len() as u32 - 1)
     }
 
@@ -723,10 +781,7 @@ impl<'m> Builder<'m> {
 
     /// A part of it is read or written.
     pub fn touch(&mut self, block: u32, offset: u32, bytes: u8) {
-        let parts = &mut self.blocks[block as usize].parts;
-        if !parts.contains(&(offset, bytes)) {
-            parts.push((offset, bytes));
-        }
+        self.blocks[block as usize].parts.insert((offset, bytes));
     }
 
     /// `call`: `results` and `arguments` as they are written.
@@ -880,9 +935,9 @@ impl<'m> Builder<'m> {
     fn settle(&mut self) -> Result<(), Error> {
         let blocks = std::mem::take(&mut self.blocks);
         let mut homes = Vec::with_capacity(blocks.len());
-        for mut block in blocks {
-            block.parts.sort_unstable();
-            let apart = block.parts.windows(2).all(|pair| pair[0].0 + u32::from(pair[0].1) <= pair[1].0);
+        for block in blocks {
+            let ends = block.parts.iter().map(|(offset, bytes)| offset + u32::from(*bytes));
+            let apart = block.parts.iter().skip(1).zip(ends).all(|((offset, _), end)| end <= *offset);
             homes.push(if apart && !block.addressed {
                 let mut parts = Vec::with_capacity(block.parts.len());
                 for (offset, bytes) in block.parts {

@@ -31,8 +31,11 @@ fn span(bytes: &[u8], belongs: impl Fn(u8) -> bool) -> usize {
     bytes.iter().position(|&byte| !belongs(byte)).unwrap_or(bytes.len())
 }
 
-/// The length of a word, in which `::` may stand but no single colon.
+/// The length of a word, in which `::` may stand but no single colon. One that begins with a point ends before the next.
 fn word(bytes: &[u8]) -> usize {
+    if bytes[0] == b'.' {
+        return 1 + span(&bytes[1..], |byte| in_word(byte) && byte != b'.');
+    }
     let mut length = span(bytes, in_word);
     while bytes[length..].starts_with(b"::") && bytes.get(length + 2).is_some_and(|&byte| in_word(byte)) {
         length += 2 + span(&bytes[length + 2..], in_word);
@@ -166,6 +169,14 @@ mod tests {
         assert_eq!(
             words("$L__BB0_1:\nmov.u32 %r1, %tid.x;"),
             ["$L__BB0_1", ":", "mov.u32", "%r1", ",", "%tid.x", ";"]
+        );
+    }
+
+    #[test]
+    fn directives_need_no_space_between_them() {
+        assert_eq!(
+            words("{.reg.b16 hl;.align 4 .b8 x[4]"),
+            ["{", ".reg", ".b16", "hl", ";", ".align", "#4", ".b8", "x", "[", "#4", "]"]
         );
     }
 

@@ -97,6 +97,7 @@ impl Module {
         if text.len() > TEXT_BYTES_MAX {
             return Err(Error::TooMany { line: 1, what: "bytes", limit: TEXT_BYTES_MAX });
         }
+        let mentions_environment = text.contains("%envreg");
         let text = parser::parse(text)?;
         let mut functions = HashMap::new();
         for (index, function) in text.functions.iter().enumerate() {
@@ -104,7 +105,10 @@ impl Module {
                 return Err(Error::Twice { line: function.line, name: shown(&function.name) });
             }
         }
-        let variables = variables::Variables::of(&text)?;
+        let mut variables = variables::Variables::of(&text)?;
+        if mentions_environment {
+            variables.placed.push(variables::environment());
+        }
         let mut files = Vec::new();
         let mut file_numbers = HashMap::new();
         for (number, path) in &text.files {

@@ -132,6 +132,11 @@ impl Variables {
     }
 }
 
+/// Where a grid counts its blocks, which `%envreg1` and `%envreg2` point to.
+pub(super) fn environment() -> Variable {
+    Variable { name: "%envreg".to_owned(), space: Space::Global, bytes: vec![0; 64], initialised: true }
+}
+
 /// Bytes of all numbers in an initialiser.
 fn list_bytes(initial: &Initial, width: usize) -> usize {
     match initial {

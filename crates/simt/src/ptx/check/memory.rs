@@ -2,7 +2,7 @@
 
 use super::super::Error;
 use super::super::build::{Builder, Named, SINK, Slot, Step, Value, scalar, widened};
-use super::super::syntax::{Number, Operand, Type};
+use super::super::syntax::{Number, Operand, Place, Type};
 use super::Name;
 use crate::program::{
     Access, Atomic, AtomicType, Bits, Conversion, Float, Int, Int2, Op, Order, Preset, Scalar, Scope, Space,
@@ -67,6 +67,17 @@ enum Address {
     Parameter(i64, u32),
     /// At an offset into what is passed to a function.
     Block(u32, i64),
+}
+
+/// Whether an instruction for a space may name a variable of that place. Addresses in global and constant memory are generic ones.
+fn is_in(place: Place, space: Space) -> bool {
+    match place {
+        Place::Global => matches!(space, Space::Global | Space::Generic),
+        Place::Const => matches!(space, Space::Const | Space::Generic),
+        Place::Shared => space == Space::Shared,
+        Place::Local => space == Space::Local,
+        Place::Param => space == Space::Param,
+    }
 }
 
 impl<'m> Builder<'m> {
@@ -157,7 +168,7 @@ impl<'m> Builder<'m> {
                     Err(_) => Err(self.operand(name, "the offset is too large")),
                 }
             }
-            Named::Address { bits, short } if short == offsets_only => {
+            Named::Address { bits, place } if is_in(place, space) => {
                 Ok(Address::At(self.constant(64, bits.wrapping_add(offset as u64))?, true, 0))
             }
             Named::Parameter(begins, size) if space == Space::Param => {
@@ -196,7 +207,7 @@ impl<'m> Builder<'m> {
 
     fn vector_count(name: &mut Name<'m>, ty: Type) -> Result<u8, Error> {
         let count = name.one(&[("v2", 2), ("v4", 4)]).unwrap_or(1);
-        if count * ty.bits() > 128 { Err(name.modifier("v4")) } else { Ok(count) }
+        if u16::from(count) * u16::from(ty.bits()) > 128 { Err(name.modifier("v4")) } else { Ok(count) }
     }
 
     fn load(&mut self, name: &mut Name<'m>, operands: &'m [Operand]) -> Result<(), Error> {

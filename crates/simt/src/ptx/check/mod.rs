@@ -9,7 +9,7 @@ mod newer;
 mod warp;
 
 use super::build::{Builder, Named, SINK, Slot, Step, Value};
-use super::syntax::{Operand, Type};
+use super::syntax::{Operand, Place, Type};
 use super::{Error, shown};
 use crate::program::{Bits, Int, Mode, Op, Round};
 
@@ -199,11 +199,13 @@ impl<'m> Builder<'m> {
         match self.named(name)? {
             Named::Value(value) if offset == 0 => Ok(value),
             Named::Value(_) => Err(self.operand(name, "nothing can be added to a register here")),
-            Named::Address { bits, short } => {
+            Named::Address { bits, place } => {
                 let bits = bits.wrapping_add(offset as u64);
                 match ty.bits() {
                     64 => self.constant(64, bits),
-                    32 if short => self.constant(32, bits & u64::from(u32::MAX)),
+                    32 if matches!(place, Place::Shared | Place::Local) => {
+                        self.constant(32, bits & u64::from(u32::MAX))
+                    }
                     _ => Err(self.operand(name, "its address has 64 bits")),
                 }
             }

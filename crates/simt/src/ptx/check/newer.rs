@@ -7,7 +7,6 @@ const NEWER: &[(&str, &str)] = &[
     ("barrier.cluster", "sm_90"),
     ("clusterlaunchcontrol", "sm_100"),
     ("cp.async.bulk", "sm_90"),
-    ("cp.async.mbarrier", "mbarrier"),
     ("cp.reduce.async", "sm_90"),
     ("elect", "sm_90"),
     ("fence.mbarrier_init", "sm_90"),
@@ -15,7 +14,6 @@ const NEWER: &[(&str, &str)] = &[
     ("getctarank", "sm_90"),
     ("griddepcontrol", "sm_90"),
     ("mapa", "sm_90"),
-    ("mbarrier", "mbarrier"),
     ("multimem", "sm_90"),
     ("red.async", "sm_90"),
     ("setmaxnreg", "sm_90"),
@@ -30,7 +28,9 @@ const NEWER: &[(&str, &str)] = &[
 /// Those that are as old as others, by the first word.
 const NOT_EMULATED: &[&str] = &[
     "alloca",
+    "cp.async.mbarrier",
     "fns",
+    "mbarrier",
     "istypep",
     "lop",
     "mov.b128",
@@ -72,8 +72,18 @@ const NOT_EMULATED: &[&str] = &[
 ];
 
 /// Modifiers that make any instruction one that is not emulated.
-const MODIFIERS: &[(&str, &str)] =
-    &[("cluster", "sm_90"), ("shared::cluster", "sm_90"), ("async", "sm_90"), ("b128", "128-bit registers")];
+const MODIFIERS: &[(&str, &str)] = &[
+    ("cluster", "sm_90"),
+    ("shared::cluster", "sm_90"),
+    ("async", "sm_90"),
+    ("b128", "128-bit registers"),
+    ("e4m3x2", "8-bit floats"),
+    ("e5m2x2", "8-bit floats"),
+    ("e2m1x2", "4-bit floats"),
+    ("e2m3x2", "6-bit floats"),
+    ("e3m2x2", "6-bit floats"),
+    ("ue8m0x2", "8-bit floats"),
+];
 
 /// Why an instruction is refused, if it is one of those.
 pub(super) fn refusal(name: &str, line: u32) -> Option<Error> {
