@@ -15,6 +15,7 @@ use quick_xml::events::Event;
 use serde_json::Value;
 use tower::ServiceExt;
 use tribunal_board::{Bundle, Store, live, ranking};
+use tribunal_judge::{Evidence, Verdict};
 use tribunal_serve::{Options, Site, router};
 
 const TOKEN: &str = "a token";
@@ -41,6 +42,21 @@ fn fixtures() -> Vec<PathBuf> {
 fn fixture(id: &str) -> Bundle {
     let path = fixtures().into_iter().find(|path| path.to_string_lossy().contains(id)).expect("a fixture");
     Bundle::read_file(&path).unwrap().unwrap()
+}
+
+/// The fixture as judged under another name, which gives it another id.
+fn renamed(id: &str, name: &str) -> Bundle {
+    judged_anew(id, |evidence| evidence.submission.name = name.to_owned())
+}
+
+/// What would be ruled if the evidence were another.
+fn judged_anew(id: &str, change: impl FnOnce(&mut Evidence)) -> Bundle {
+    let bundle = fixture(id);
+    let mut evidence = bundle.verdict.evidence();
+    change(&mut evidence);
+    let rubric =
+        tribunal_board::summary::rubric_of(&bundle.verdict).expect("the fixtures' rubric is today's");
+    Bundle { verdict: Verdict::new(evidence, rubric), ..bundle }
 }
 
 impl Server {
@@ -295,16 +311,7 @@ async fn json_says_what_the_library_says() {
 #[tokio::test]
 async fn only_who_knows_the_token_writes() {
     let server = Server::new().await;
-    let mut bundle = fixture("4375896f2369");
-    bundle.verdict = {
-        // As judged under another name, which gives it another id.
-        let mut evidence = bundle.verdict.evidence();
-        evidence.submission.name = "newcomer".to_owned();
-        let rubric =
-            tribunal_board::summary::rubric_of(&bundle.verdict).expect("the fixtures' rubric is today's");
-        tribunal_judge::Verdict::new(evidence, rubric)
-    };
-    bundle.kept_at_ms = None;
+    let bundle = Bundle { kept_at_ms: None, ..renamed("4375896f2369", "newcomer") };
     let line = bundle.line();
     let silent = Server::with(|options| options.token = None).await;
     assert_eq!(silent.post("/api/verdicts", Some(TOKEN), line.clone()).await.status, StatusCode::FORBIDDEN);
@@ -445,14 +452,26 @@ async fn a_judging_is_seen_as_it_goes() {
 }
 
 #[tokio::test]
+async fn a_bundle_comes_and_goes_to_the_last_digit() {
+    let server = Server::new().await;
+    // Their shortest texts are read as their neighbours by whoever is content with about sixteen digits.
+    let exact = judged_anew("4375896f2369", |evidence| {
+        evidence.submission.name = "exact".to_owned();
+        evidence.took_s = 31.245270191439438;
+        evidence.measurements[0].samples = vec![121.48791951161945];
+    });
+    let kept = server.post("/api/verdicts", Some(TOKEN), exact.line()).await;
+    assert_eq!(kept.status, StatusCode::CREATED, "{}", kept.body);
+    let bundle = server.get(&format!("/api/verdicts/{}/bundle", exact.verdict.id)).await.body;
+    assert!(bundle.contains(":31.245270191439438,") && bundle.contains(":[121.48791951161945]"), "{bundle}");
+}
+
+#[tokio::test]
 async fn a_verdict_that_another_process_puts_appears() {
     let server = Server::new().await;
     assert!(!server.get("/contestants").await.body.contains("latecomer"));
     let store = Store::open(server.folder.path()).unwrap();
-    let mut bundle = fixture("8b82bc28cfb8");
-    bundle.verdict.submission.name = "latecomer".to_owned();
-    bundle.verdict.id = "abcdef123456".to_owned();
-    bundle.kept_at_ms = None;
+    let bundle = Bundle { kept_at_ms: None, ..renamed("8b82bc28cfb8", "latecomer") };
     store.keep(&bundle).unwrap();
     for _ in 0..100 {
         if server.get("/contestants").await.body.contains("latecomer") {
