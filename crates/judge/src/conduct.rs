@@ -50,9 +50,7 @@ pub fn of_fault(call: &str, fault: &Fault, severity: Severity) -> Observation {
         | Fault::Device { .. }
         | Fault::WrongResult { .. }
         | Fault::Build { .. }
-        | Fault::Load { .. } => {
-            (Outcome::Fail, None)
-        }
+        | Fault::Load { .. } => (Outcome::Fail, None),
     };
     Observation {
         check: "answers",

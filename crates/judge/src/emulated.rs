@@ -89,6 +89,7 @@ pub struct Emulated {
     instructions: u64,
     launched: BTreeSet<String>,
     most_bytes: u64,
+    worked_s: f64,
 }
 
 #[derive(Debug, Clone)]
@@ -107,9 +108,11 @@ impl Emulated {
         let module = Module::parse(ptx).map_err(|error| load(error.to_string()))?;
         let mut kernels = BTreeMap::new();
         for name in launches.names() {
-            if !module.kernels().contains(&name) {
-                let there = module.kernels().join("`, `");
-                return Err(load(format!("there is no kernel `{name}`, only `{there}`: is it `extern \"C\"`?")));
+            if !module.kernels().any(|there| there == name) {
+                let there = module.kernels().collect::<Vec<_>>().join("`, `");
+                return Err(load(format!(
+                    "there is no kernel `{name}`, only `{there}`: is it `extern \"C\"`?"
+                )));
             }
             kernels.insert(name.to_owned(), module.kernel(name).map_err(|error| load(error.to_string()))?);
         }
@@ -126,12 +129,18 @@ impl Emulated {
             instructions: 0,
             launched: BTreeSet::new(),
             most_bytes: 0,
+            worked_s: 0.0,
         })
     }
 
     /// What the calls since the last time asked of the memory.
     pub fn take_traffic(&mut self) -> Traffic {
         std::mem::take(&mut self.traffic)
+    }
+
+    /// Seconds that calls took, of which the submission is responsible for all.
+    pub fn worked_s(&self) -> f64 {
+        self.worked_s
     }
 
     /// Instructions of warps so far.
@@ -153,12 +162,28 @@ impl Emulated {
                 None => fault.kind.name().to_owned(),
             };
             let suspect = Some(fault.kind.name());
-            findings.push(finding_about(&about, &check, dimension, Outcome::Fail, severity, message, suspect));
+            findings.push(finding_about(
+                &about,
+                &check,
+                dimension,
+                Outcome::Fail,
+                severity,
+                message,
+                suspect,
+            ));
         }
         if self.seen.is_empty() && !self.launched.is_empty() {
             let clean = format!("{} instructions of warps", self.instructions);
             let (outcome, severity) = (Outcome::Pass, Severity::Note);
-            findings.push(finding_about("sanitizer", "clean", Dimension::Correctness, outcome, severity, clean, None));
+            findings.push(finding_about(
+                "sanitizer",
+                "clean",
+                Dimension::Correctness,
+                outcome,
+                severity,
+                clean,
+                None,
+            ));
         }
         for (operation, buffer) in &self.unordered {
             let message = format!(
@@ -167,7 +192,15 @@ impl Emulated {
             let about = format!("sanitizer/{operation}");
             let (outcome, severity) = (Outcome::Fail, Severity::Minor);
             let suspect = Some("order_dependent");
-            findings.push(finding_about(&about, "same_in_any_order", Dimension::Stability, outcome, severity, message, suspect));
+            findings.push(finding_about(
+                &about,
+                "same_in_any_order",
+                Dimension::Stability,
+                outcome,
+                severity,
+                message,
+                suspect,
+            ));
         }
         findings
     }
@@ -221,7 +254,8 @@ impl Emulated {
     ) -> Result<(), Trouble> {
         let mut used: BTreeMap<usize, f64> = BTreeMap::new();
         for launch in &plan.launches {
-            let report = self.launch(launch, pointers, schedule).map_err(|message| Fault::Refused { message })?;
+            let report =
+                self.launch(launch, pointers, schedule).map_err(|message| Fault::Refused { message })?;
             let Some(during) = during else {
                 if report.finished {
                     continue;
@@ -259,7 +293,12 @@ impl Emulated {
         Ok(())
     }
 
-    fn launch(&mut self, launch: &Launch, pointers: &[Pointer], schedule: Schedule) -> Result<Report, String> {
+    fn launch(
+        &mut self,
+        launch: &Launch,
+        pointers: &[Pointer],
+        schedule: Schedule,
+    ) -> Result<Report, String> {
         let argument = |value: &Value| match value {
             Value::Pointer(index) => simt::Argument::Pointer(pointers[*index]),
             Value::Scalar(bytes) => match <[u8; 4]>::try_from(&bytes[..]) {
@@ -342,14 +381,22 @@ impl Emulated {
         }
         if let (Some(id), Some(state)) = (call.makes, plan.makes) {
             own.resize_with(state.buffers.len(), || None);
-            let kept = state.kept.iter().zip(&state.buffers).zip(own).map(|((kept, buffer), own)| match kept {
-                Some(input) => {
-                    let Argument::Tensor(tensor) = call.inputs[*input] else { unreachable!("a kept input is a tensor") };
-                    let element = buffer.dtype.size_bytes() as u8;
-                    memory::Buffer::with(&buffer.name, memory::Role::Input, element, tensor.bytes().to_vec())
-                }
-                None => own.expect("every buffer of the state's own is planned"),
-            });
+            let kept =
+                state.kept.iter().zip(&state.buffers).zip(own).map(|((kept, buffer), own)| match kept {
+                    Some(input) => {
+                        let Argument::Tensor(tensor) = call.inputs[*input] else {
+                            unreachable!("a kept input is a tensor")
+                        };
+                        let element = buffer.dtype.size_bytes() as u8;
+                        memory::Buffer::with(
+                            &buffer.name,
+                            memory::Role::Input,
+                            element,
+                            tensor.bytes().to_vec(),
+                        )
+                    }
+                    None => own.expect("every buffer of the state's own is planned"),
+                });
             let buffers = kept.collect();
             self.states.insert(id, Held { state, buffers });
         }
@@ -369,7 +416,9 @@ fn lay_out(buffer: &Buffer, call: &Call<'_>, states: Option<&Vec<memory::Buffer>
     };
     match (buffer.role, states) {
         (Role::Input(index), _) => {
-            let Argument::Tensor(tensor) = call.inputs[index] else { unreachable!("an input buffer is a tensor") };
+            let Argument::Tensor(tensor) = call.inputs[index] else {
+                unreachable!("an input buffer is a tensor")
+            };
             memory::Buffer::with(&buffer.name, role, element, tensor.bytes().to_vec())
         }
         (Role::State(index), Some(states)) => states[index].clone(),
@@ -414,8 +463,9 @@ impl Subject for Emulated {
         let started = Instant::now();
         let result = self.try_call(call);
         self.memory.take();
-        let outputs = result?;
         let wall_s = started.elapsed().as_secs_f64();
+        self.worked_s += wall_s;
+        let outputs = result?;
         Ok(Answer {
             outputs,
             wall_s,
