@@ -85,4 +85,36 @@ impl Operation {
     pub fn makes_state(&self) -> bool {
         self.outputs.iter().any(|field| field.kind == Kind::State)
     }
+
+    /// Whether the operation uses a state that another one made.
+    pub fn uses_state(&self) -> bool {
+        self.inputs.iter().any(|field| field.kind == Kind::State)
+    }
+
+    /// Its tensors with the forms of their shapes, inputs first.
+    pub fn tensors(&self) -> impl Iterator<Item = (&'static str, Vec<Vec<&'static str>>)> {
+        self.inputs.iter().chain(self.outputs).filter_map(|field| match field.kind {
+            Kind::Tensor(shape) => Some((field.name, forms(shape))),
+            _ => None,
+        })
+    }
+}
+
+/// The symbols of each form of a shape: `(B, T, D) or (rows, D)` has two.
+fn forms(shape: &'static str) -> Vec<Vec<&'static str>> {
+    let inside = |form: &'static str| form.trim().trim_start_matches('(').trim_end_matches(')');
+    let symbols = |form| inside(form).split(',').map(str::trim).filter(|symbol| !symbol.is_empty()).collect();
+    shape.split(" or ").map(symbols).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shapes_fall_apart_into_symbols() {
+        assert_eq!(forms("(B, T, D) or (rows, D)"), [vec!["B", "T", "D"], vec!["rows", "D"]]);
+        assert_eq!(forms("(batch,)"), [["batch"]]);
+        assert_eq!(forms("()"), [[""; 0]]);
+    }
 }

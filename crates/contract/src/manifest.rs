@@ -6,6 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
+use crate::launch::{Kernels, OperationDocument};
 use crate::{Challenge, challenges};
 
 /// Longest contestant name, in characters: it is printed in tables.
@@ -28,6 +29,30 @@ pub struct Manifest {
     pub tests: Option<String>,
     /// What it claims about itself.
     pub claims: BTreeMap<&'static str, f64>,
+    /// Of a CUDA submission, what it launches for each operation.
+    pub kernels: Option<Kernels>,
+    /// Of a CUDA submission, the compiler that it asks for.
+    pub compiler: Option<FrontEnd>,
+}
+
+/// What makes PTX of a CUDA source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FrontEnd {
+    /// clang, with headers of our own.
+    Clang,
+    /// NVIDIA's runtime compiler, with its headers.
+    Nvrtc,
+}
+
+impl FrontEnd {
+    /// The name in manifests and JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Clang => "clang",
+            Self::Nvrtc => "nvrtc",
+        }
+    }
 }
 
 /// How a submission is run.
@@ -88,6 +113,9 @@ struct Document {
     tests: Option<String>,
     #[serde(default)]
     claims: BTreeMap<Spanned<String>, Spanned<toml::Value>>,
+    compiler: Option<Spanned<FrontEnd>>,
+    #[serde(default)]
+    operation: BTreeMap<Spanned<String>, OperationDocument>,
 }
 
 impl Manifest {
@@ -142,15 +170,40 @@ impl Manifest {
             })
             .collect::<Result<_, _>>()?;
 
+        let kernels = document.kernels(challenge).map_err(|(offset, message)| fault(offset, message))?;
+
         Ok(Self {
             name: document.name.into_inner(),
             challenge: challenge.id,
             language: document.language.into_inner(),
+            kernels,
+            compiler: document.compiler.map(Spanned::into_inner),
             entry,
             capabilities,
             tests: document.tests,
             claims,
         })
+    }
+}
+
+impl Document {
+    fn kernels(&self, challenge: &'static Challenge) -> Result<Option<Kernels>, (usize, String)> {
+        if *self.language.get_ref() == Language::Cuda {
+            if self.operation.is_empty() {
+                let first = challenge.operations[0].name;
+                let message = format!(
+                    "a CUDA submission says what it launches: expected [operation.{first}] with [[operation.{first}.launch]]"
+                );
+                return Err((self.language.span().start, message));
+            }
+            return Kernels::read(challenge, &self.operation).map(Some);
+        }
+        let first = self.operation.keys().next().map(|name| ("operation", name.span().start));
+        let first = first.or(self.compiler.as_ref().map(|compiler| ("compiler", compiler.span().start)));
+        match first {
+            Some((key, at)) => Err((at, format!("`{key}` is only for `language` \"cuda\""))),
+            None => Ok(None),
+        }
     }
 }
 
@@ -241,7 +294,7 @@ cache_tensors = 1
         assert_eq!(
             with("tests =", "test ="),
             "alice/tribunal.toml:7:1: unknown field `test`, expected one of `name`, `challenge`, `language`, \
-             `entry`, `capabilities`, `tests`, `claims`"
+             `entry`, `capabilities`, `tests`, `claims`, `compiler`, `operation`"
         );
         assert_eq!(
             with("layer_norm_backward", "layernorm"),

@@ -46,7 +46,11 @@ pub fn of_fault(call: &str, fault: &Fault, severity: Severity) -> Observation {
         Fault::Flood { .. } => (Outcome::Fail, Some("endless_output")),
         Fault::Memory { .. } => (Outcome::Fail, Some("memory_bomb")),
         Fault::Exited { .. } => (Outcome::Fail, Some("exits_early")),
-        Fault::Crashed { .. } | Fault::WrongResult { .. } | Fault::Build { .. } | Fault::Load { .. } => {
+        Fault::Crashed { .. }
+        | Fault::Device { .. }
+        | Fault::WrongResult { .. }
+        | Fault::Build { .. }
+        | Fault::Load { .. } => {
             (Outcome::Fail, None)
         }
     };

@@ -406,6 +406,10 @@ pub fn describe(artefact: &Artefact) -> String {
             Some(compiler) => format!("{compiler} {}", library.flags.join(" ")),
             None => "prebuilt library".to_owned(),
         },
+        Artefact::Ptx(ptx) => match &ptx.compiler {
+            Some(compiler) => format!("{compiler} {}", ptx.flags.join(" ")),
+            None => "PTX as it came".to_owned(),
+        },
     }
 }
 

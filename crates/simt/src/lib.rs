@@ -9,7 +9,13 @@
 #![deny(unsafe_code)]
 
 pub mod address;
+mod alu;
+pub mod execute;
+pub mod fault;
+pub mod launch;
+pub mod memory;
+pub mod meter;
 pub mod program;
 pub mod ptx;
-
 mod registers;
+mod shadow;

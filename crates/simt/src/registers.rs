@@ -3,7 +3,7 @@
 use crate::program::{Kernel, LANES, Reg};
 
 /// The registers of a warp: a value for each lane in each.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Registers {
     /// Of 32 bits; values of 8 and 16 bits are zero-extended.
     pub w32: Vec<[u32; LANES]>,

@@ -1,0 +1,196 @@
+//! f16 and bf16, alone and in pairs.
+//!
+//! Both are computed in f64, where products are exact and sums are rounded to odd, and rounded once. A NaN that is computed is 0x7fff.
+
+use crate::program::{Float, Float1, Float2, Inst, Mode, Round};
+use crate::registers::Registers;
+
+use super::functions;
+use super::lanes::{map1, map2, map3};
+use super::rounding::{BF16, F16, odd, odd_sum, to_narrow};
+
+/// The canonical NaN of both formats.
+const NAN: u32 = 0x7fff;
+
+/// The value of a half, which lies in the lower 16 bits with zeros above: of bf16 or of f16.
+#[inline(always)]
+pub fn value<const BF: bool>(bits: u32) -> f64 {
+    if BF { f32::from_bits(bits << 16).into() } else { f16_to_f32(bits).into() }
+}
+
+/// The value of an f16.
+#[inline(always)]
+pub fn f16_to_f32(bits: u32) -> f32 {
+    let sign = (bits & 0x8000) << 16;
+    // The exponents differ by 112. A subnormal half is a subnormal number on the way.
+    let scaled = f32::from_bits((bits & 0x7fff) << 13) * f32::from_bits((112 + 127) << 23);
+    let magnitude = if bits & 0x7c00 == 0x7c00 { scaled.to_bits() | 0x7f80_0000 } else { scaled.to_bits() };
+    f32::from_bits(magnitude | sign)
+}
+
+/// The nearest half of an f32, or the next in the direction.
+#[inline(always)]
+pub fn rounded<const BF: bool>(value: f64, round: Round) -> u32 {
+    to_narrow(value, if BF { BF16 } else { F16 }, round)
+}
+
+/// A zero in place of a subnormal f16.
+#[inline(always)]
+pub fn flush(bits: u32) -> u32 {
+    if bits & 0x7c00 == 0 { bits & 0x8000 } else { bits }
+}
+
+#[inline(always)]
+fn is_nan<const BF: bool>(bits: u32) -> bool {
+    bits & 0x7fff > if BF { 0x7f80 } else { 0x7c00 }
+}
+
+/// Flushes what goes in; bf16 has no `.ftz`.
+#[inline(always)]
+fn input<const BF: bool>(bits: u32, mode: Mode) -> u32 {
+    if mode.ftz && !BF { flush(bits) } else { bits }
+}
+
+#[inline(always)]
+fn output<const BF: bool>(exact: f64, mode: Mode) -> u32 {
+    let bits = input::<BF>(rounded::<BF>(exact, mode.round), mode);
+    if !mode.sat {
+        return bits;
+    }
+    let one = if BF { 0x3f80 } else { 0x3c00 };
+    if bits > 0x7fff || is_nan::<BF>(bits) { 0 } else { bits.min(one) }
+}
+
+/// The nearest f64 to `a / b` moved so that rounding it is rounding the quotient.
+#[inline(always)]
+fn quotient(a: f64, b: f64) -> f64 {
+    let near = a / b;
+    let rest = (-near).mul_add(b, a);
+    odd(near, if b < 0.0 { -rest } else { rest })
+}
+
+/// One operation of two halves.
+#[inline(always)]
+pub fn two_of<const BF: bool>(op: Float2, mode: Mode, a: u32, b: u32) -> u32 {
+    let (a, b) = (input::<BF>(a, mode), input::<BF>(b, mode));
+    let (x, y) = (value::<BF>(a), value::<BF>(b));
+    match op {
+        Float2::Add => output::<BF>(odd_sum(x, y), mode),
+        Float2::Sub => output::<BF>(odd_sum(x, -y), mode),
+        Float2::Mul => output::<BF>(x * y, mode),
+        Float2::Div | Float2::DivApprox => output::<BF>(quotient(x, y), mode),
+        Float2::Min => extreme::<BF>(a, b, false, false),
+        Float2::Max => extreme::<BF>(a, b, true, false),
+        Float2::MinNan => extreme::<BF>(a, b, false, true),
+        Float2::MaxNan => extreme::<BF>(a, b, true, true),
+        Float2::CopySign => b & 0x7fff | a & 0x8000,
+    }
+}
+
+#[inline(always)]
+fn extreme<const BF: bool>(a: u32, b: u32, max: bool, nan: bool) -> u32 {
+    let (a_nan, b_nan) = (is_nan::<BF>(a), is_nan::<BF>(b));
+    let ordered = |bits: u32| if bits & 0x8000 != 0 { -1 - (bits & 0x7fff) as i32 } else { bits as i32 };
+    let either = if (ordered(a) > ordered(b)) == max { a } else { b };
+    let number = if a_nan { b } else { a };
+    let value = if a_nan | b_nan { number } else { either };
+    if a_nan & b_nan | nan & (a_nan | b_nan) { NAN } else { value }
+}
+
+#[inline(always)]
+fn fma_of<const BF: bool>(mode: Mode, relu: bool, a: u32, b: u32, c: u32) -> u32 {
+    let [a, b, c] = [a, b, c].map(|bits| value::<BF>(input::<BF>(bits, mode)));
+    let bits = output::<BF>(odd_sum(a * b, c), mode);
+    if relu && bits > 0x7fff { 0 } else { bits }
+}
+
+#[inline(always)]
+fn one_of<const BF: bool>(op: Float1, mode: Mode, a: u32) -> u32 {
+    let a = input::<BF>(a, mode);
+    let x = value::<BF>(a);
+    let exact = match op {
+        Float1::Neg => return a ^ 0x8000,
+        Float1::Abs => return a & 0x7fff,
+        Float1::Sqrt | Float1::SqrtApprox => x.sqrt(),
+        Float1::Rsqrt => 1.0 / x.sqrt(),
+        Float1::Rcp | Float1::RcpApprox => quotient(1.0, x),
+        Float1::Ex2 => functions::exp2(x),
+        Float1::Lg2 => functions::log2(x),
+        Float1::Sin => libm::sin(x),
+        Float1::Cos => libm::cos(x),
+        Float1::Tanh => libm::tanh(x),
+    };
+    output::<BF>(exact, mode)
+}
+
+/// What is done with halves, done with both of a pair.
+#[inline(always)]
+pub fn both(pair: bool, [a, b, c]: [u32; 3], of: impl Fn(u32, u32, u32) -> u32) -> u32 {
+    let lower = of(a & 0xffff, b & 0xffff, c & 0xffff);
+    if pair { lower | of(a >> 16, b >> 16, c >> 16) << 16 } else { lower }
+}
+
+/// Whether it is a pair, and whether it is of bf16.
+#[inline(always)]
+pub fn kind(ty: Float) -> (bool, bool) {
+    (matches!(ty, Float::F16x2 | Float::Bf16x2), matches!(ty, Float::Bf16 | Float::Bf16x2))
+}
+
+/// The usual mode has a loop of its own, so that it becomes one of vectors.
+const USUAL: Mode = Mode { round: Round::Nearest, ftz: false, sat: false };
+
+/// [`Op::Float2`](crate::program::Op::Float2) of halves.
+#[inline(always)]
+pub fn two(op: Float2, ty: Float, mode: Mode, inst: &Inst, regs: &mut Registers, mask: u32) {
+    macro_rules! usual {
+        ($($op:ident)*) => {
+            match (op, kind(ty)) {
+                $(
+                    (Float2::$op, (pair, false)) if mode == USUAL => map2(regs, inst, mask, |a, b| {
+                        both(pair, [a, b, 0], |a, b, _| two_of::<false>(Float2::$op, USUAL, a, b))
+                    }),
+                    (Float2::$op, (pair, true)) if mode == USUAL => map2(regs, inst, mask, |a, b| {
+                        both(pair, [a, b, 0], |a, b, _| two_of::<true>(Float2::$op, USUAL, a, b))
+                    }),
+                )*
+                (_, (pair, bf)) => map2(regs, inst, mask, |a, b| both(pair, [a, b, 0], |a, b, _| {
+                    if bf { two_of::<true>(op, mode, a, b) } else { two_of::<false>(op, mode, a, b) }
+                })),
+            }
+        };
+    }
+    usual!(Add Sub Mul Min Max);
+}
+
+/// [`Op::Float1`](crate::program::Op::Float1) of halves.
+#[inline(always)]
+pub fn one(op: Float1, ty: Float, mode: Mode, inst: &Inst, regs: &mut Registers, mask: u32) {
+    let (pair, bf) = kind(ty);
+    map1(regs, inst, mask, |a| {
+        both(
+            pair,
+            [a, 0, 0],
+            |a, _, _| {
+                if bf { one_of::<true>(op, mode, a) } else { one_of::<false>(op, mode, a) }
+            },
+        )
+    });
+}
+
+/// [`Op::Fma`](crate::program::Op::Fma) of halves.
+#[inline(always)]
+pub fn fma(ty: Float, mode: Mode, relu: bool, inst: &Inst, regs: &mut Registers, mask: u32) {
+    match (mode, relu, kind(ty)) {
+        (USUAL, false, (pair, false)) => map3(regs, inst, mask, |a, b, c| {
+            both(pair, [a, b, c], |a, b, c| fma_of::<false>(USUAL, false, a, b, c))
+        }),
+        (USUAL, false, (pair, true)) => map3(regs, inst, mask, |a, b, c| {
+            both(pair, [a, b, c], |a, b, c| fma_of::<true>(USUAL, false, a, b, c))
+        }),
+        (_, _, (pair, bf)) => map3(regs, inst, mask, |a, b, c| {
+            both(pair, [a, b, c], |a, b, c| {
+                if bf { fma_of::<true>(mode, relu, a, b, c) } else { fma_of::<false>(mode, relu, a, b, c) }
+            })
+        }),
+    }
+}

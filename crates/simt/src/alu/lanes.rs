@@ -1,0 +1,115 @@
+//! How results come into registers, for the lanes that are active.
+//!
+//! Every loop goes over all lanes, so that the compiler makes vectors of it; what inactive lanes compute is thrown away.
+
+use crate::program::{Inst, LANES, Reg};
+use crate::registers::Registers;
+
+/// A value of 32 bits for each lane.
+pub type Words = [u32; LANES];
+/// A value of 64 bits for each lane.
+pub type Longs = [u64; LANES];
+
+/// A value for each lane.
+#[inline(always)]
+pub fn lanes<T: Copy + Default>(of: impl Fn(usize) -> T) -> [T; LANES] {
+    let mut values = [T::default(); LANES];
+    for (lane, value) in values.iter_mut().enumerate() {
+        *value = of(lane);
+    }
+    values
+}
+
+/// A bit for each lane.
+#[inline(always)]
+pub fn ballot(of: impl Fn(usize) -> bool) -> u32 {
+    (0..LANES).fold(0, |bits, lane| bits | u32::from(of(lane)) << lane)
+}
+
+#[inline(always)]
+fn put<T: Copy>(file: &mut [[T; LANES]], to: Reg, mask: u32, values: [T; LANES]) {
+    // `Reg::NONE` is beyond the file: nobody wants the result.
+    let Some(out) = file.get_mut(to.index()) else { return };
+    if mask == u32::MAX {
+        *out = values;
+        return;
+    }
+    for lane in 0..LANES {
+        out[lane] = if mask & 1 << lane != 0 { values[lane] } else { out[lane] };
+    }
+}
+
+/// Writes a register of 32 bits.
+#[inline(always)]
+pub fn put32(regs: &mut Registers, to: Reg, mask: u32, values: Words) {
+    put(&mut regs.w32, to, mask, values);
+}
+
+/// Writes a register of 64 bits.
+#[inline(always)]
+pub fn put64(regs: &mut Registers, to: Reg, mask: u32, values: Longs) {
+    put(&mut regs.w64, to, mask, values);
+}
+
+/// Writes a predicate.
+#[inline(always)]
+pub fn put_predicate(regs: &mut Registers, to: Reg, mask: u32, values: u32) {
+    if let Some(out) = regs.p.get_mut(to.index()) {
+        *out = *out & !mask | values & mask;
+    }
+}
+
+/// Reads a register of 32 bits.
+#[inline(always)]
+pub fn get32(regs: &Registers, from: Reg) -> &Words {
+    &regs.w32[from.index()]
+}
+
+/// Reads a register of 64 bits.
+#[inline(always)]
+pub fn get64(regs: &Registers, from: Reg) -> &Longs {
+    &regs.w64[from.index()]
+}
+
+macro_rules! maps {
+    ($($(#[$doc:meta])* $name:ident($($operand:ident: $get:ident -> $in:ty),*) -> $put:ident $out:ty;)*) => {$(
+        $(#[$doc])*
+        #[inline(always)]
+        pub fn $name(regs: &mut Registers, inst: &Inst, mask: u32, of: impl Fn($($in),*) -> $out) {
+            $(let $operand = $get(regs, inst.$operand);)*
+            let values = lanes(|lane| of($($operand[lane]),*));
+            $put(regs, inst.d, mask, values);
+        }
+    )*};
+}
+
+maps! {
+    /// 32 bits of 32 bits.
+    map1(a: get32 -> u32) -> put32 u32;
+    /// 32 bits of two operands of 32 bits.
+    map2(a: get32 -> u32, b: get32 -> u32) -> put32 u32;
+    /// 32 bits of three operands of 32 bits.
+    map3(a: get32 -> u32, b: get32 -> u32, c: get32 -> u32) -> put32 u32;
+    /// 32 bits of four operands of 32 bits.
+    map4(a: get32 -> u32, b: get32 -> u32, c: get32 -> u32, f: get32 -> u32) -> put32 u32;
+    /// 64 bits of 64 bits.
+    long1(a: get64 -> u64) -> put64 u64;
+    /// 64 bits of two operands of 64 bits.
+    long2(a: get64 -> u64, b: get64 -> u64) -> put64 u64;
+    /// 64 bits of three operands of 64 bits.
+    long3(a: get64 -> u64, b: get64 -> u64, c: get64 -> u64) -> put64 u64;
+    /// 64 bits of 64 bits and an amount.
+    long_by(a: get64 -> u64, b: get32 -> u32) -> put64 u64;
+    /// 64 bits of 64 bits and two amounts.
+    long_by2(a: get64 -> u64, b: get32 -> u32, c: get32 -> u32) -> put64 u64;
+    /// 64 bits of twice 64 bits and two amounts.
+    long2_by2(a: get64 -> u64, b: get64 -> u64, c: get32 -> u32, f: get32 -> u32) -> put64 u64;
+    /// 64 bits of 32 bits.
+    widen1(a: get32 -> u32) -> put64 u64;
+    /// 64 bits of two operands of 32 bits.
+    widen2(a: get32 -> u32, b: get32 -> u32) -> put64 u64;
+    /// 64 bits of two operands of 32 bits and one of 64.
+    widen3(a: get32 -> u32, b: get32 -> u32, c: get64 -> u64) -> put64 u64;
+    /// 32 bits of 64 bits.
+    narrow1(a: get64 -> u64) -> put32 u32;
+}

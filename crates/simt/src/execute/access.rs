@@ -1,0 +1,935 @@
+//! Loads, stores and atomic operations: where each lane's address leads, whether it may go there, and what it costs.
+
+use crate::address::{self, LOCAL, PARAM, SHARED};
+use crate::fault::Kind;
+use crate::memory::{Bitmap, Role};
+use crate::meter::{Count, SECTOR};
+use crate::program::{Access, Atomic, AtomicType, Inst, Kernel, LANES, Order, Reg, Scope, Space};
+use crate::shadow::{Actor, Mark};
+
+use super::block::Block;
+use super::warp::{Warp, lanes};
+use super::{Machine, cell_bytes};
+
+/// Where lanes of one access go to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Target {
+    /// A buffer or a variable, by its place.
+    Global(usize),
+    Shared,
+    Local,
+    Param,
+    /// Nothing is there.
+    Nowhere,
+}
+
+/// Lanes that go to one place.
+#[derive(Debug, Clone, Copy)]
+struct Group {
+    target: Target,
+    mask: u32,
+    offsets: [u64; LANES],
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Read,
+    Write,
+    Atomic,
+}
+
+impl Way {
+    fn verb(self) -> &'static str {
+        match self {
+            Way::Read => "reads",
+            Way::Write => "writes",
+            Way::Atomic => "changes",
+        }
+    }
+}
+
+/// What is accessed, by whom.
+#[derive(Debug, Clone, Copy)]
+struct Request {
+    way: Way,
+    /// Bytes of a lane.
+    size: usize,
+    pc: u32,
+    /// Whether it cannot race with its like.
+    strong: bool,
+    warp: usize,
+}
+
+impl Request {
+    fn thread(&self, lane: usize) -> u16 {
+        (32 * self.warp + lane) as u16
+    }
+}
+
+/// Addresses of all lanes, whether active or not.
+fn addresses(warp: &Warp, reg: Reg, wide: bool, offset: i32) -> [u64; LANES] {
+    if wide {
+        let values = &warp.regs.w64[reg.index()];
+        std::array::from_fn(|lane| values[lane].wrapping_add(offset as i64 as u64))
+    } else {
+        let values = &warp.regs.w32[reg.index()];
+        std::array::from_fn(|lane| u64::from(values[lane].wrapping_add(offset as u32)))
+    }
+}
+
+/// Whether the lanes lie beside one another in their order.
+#[inline(always)]
+fn is_contiguous(offsets: &[u64; LANES], mask: u32, size: usize) -> bool {
+    let first = mask.trailing_zeros() as usize;
+    let begin = offsets[first].wrapping_sub((first * size) as u64);
+    if mask == u32::MAX {
+        return (0..LANES)
+            .fold(true, |same, lane| same & (offsets[lane] == begin.wrapping_add((lane * size) as u64)));
+    }
+    // From the first lane to the last, without gaps.
+    let span = mask >> first;
+    span & span.wrapping_add(1) == 0
+        && lanes(mask).all(|lane| offsets[lane] == begin.wrapping_add((lane * size) as u64))
+}
+
+/// Different values among those of the lanes, shifted right: sorted, in the front of the array.
+fn distinct(offsets: &[u64; LANES], mask: u32, shift: u32, out: &mut [u64; LANES]) -> usize {
+    let mut count = 0;
+    let mut sorted = true;
+    for lane in lanes(mask) {
+        let value = offsets[lane] >> shift;
+        if count > 0 && out[count - 1] == value {
+            continue;
+        }
+        sorted &= count == 0 || out[count - 1] < value;
+        out[count] = value;
+        count += 1;
+    }
+    if !sorted {
+        out[..count].sort_unstable();
+        let mut kept = 1;
+        for index in 1..count {
+            if out[index] != out[kept - 1] {
+                out[kept] = out[index];
+                kept += 1;
+            }
+        }
+        count = kept;
+    }
+    count
+}
+
+/// Waves that shared memory takes for a request: each phase moves at most 128 bytes, a word of each bank.
+fn waves(offsets: &[u64; LANES], mask: u32, size: usize) -> u64 {
+    let lanes_at_once = if size <= 4 { 32 } else { 128 / size };
+    let mut waves = 0;
+    for phase in 0..LANES / lanes_at_once {
+        let part = mask & (((1u64 << lanes_at_once) - 1) << (phase * lanes_at_once)) as u32;
+        if part == 0 {
+            continue;
+        }
+        let mut banks = [0u32; 32];
+        let mut out = [0; LANES];
+        if size <= 4 {
+            let count = distinct(offsets, part, 2, &mut out);
+            for &word in &out[..count] {
+                banks[(word % 32) as usize] += 1;
+            }
+        } else {
+            // Aligned values of several words: all words of a value are in other banks.
+            let count = distinct(offsets, part, size.trailing_zeros(), &mut out);
+            let words = size as u64 / 4;
+            for &value in &out[..count] {
+                for word in 0..words {
+                    banks[((value * words + word) % 32) as usize] += 1;
+                }
+            }
+        }
+        waves += u64::from(*banks.iter().max().expect("there are 32"));
+    }
+    waves
+}
+
+impl Machine<'_> {
+    /// The first lane of a mask, and those that go to the same place.
+    #[inline(always)]
+    fn group(&self, space: Space, addresses: &[u64; LANES], mask: u32) -> Group {
+        let target = match space {
+            Space::Shared => Target::Shared,
+            Space::Local => Target::Local,
+            Space::Param => Target::Param,
+            Space::Global | Space::Const | Space::Generic => {
+                let segment = address::segment(addresses[mask.trailing_zeros() as usize]);
+                let same = (0..LANES).fold(0, |same, lane| {
+                    same | u32::from(address::segment(addresses[lane]) == segment) << lane
+                });
+                let target = match segment {
+                    SHARED if space == Space::Generic => Target::Shared,
+                    LOCAL if space == Space::Generic => Target::Local,
+                    PARAM if space == Space::Generic => Target::Param,
+                    segment => self.memory.place(segment).map_or(Target::Nowhere, Target::Global),
+                };
+                let offsets = match target {
+                    Target::Nowhere => *addresses,
+                    _ => std::array::from_fn(|lane| address::offset(addresses[lane])),
+                };
+                return Group { target, mask: mask & same, offsets };
+            }
+        };
+        Group { target, mask, offsets: *addresses }
+    }
+
+    /// The lanes that may access what they ask for. The others have a fault.
+    #[inline(always)]
+    fn admit(&mut self, group: &Group, request: &Request, block: &Block) -> u32 {
+        let size = request.size as u64;
+        let length = match group.target {
+            Target::Global(place) => self.memory.at(place).bytes.len() as u64,
+            Target::Shared => block.shared.len() as u64,
+            Target::Local => self.kernel.local_bytes.into(),
+            Target::Param => self.params.len() as u64,
+            Target::Nowhere => 0,
+        };
+        let (mut outside, mut askew) = (0u32, 0u32);
+        let last = length.wrapping_sub(size);
+        for lane in 0..LANES {
+            let offset = group.offsets[lane];
+            outside |= u32::from(offset > last) << lane;
+            askew |= u32::from(offset & (size - 1) != 0) << lane;
+        }
+        outside = if length < size { u32::MAX } else { outside } & group.mask;
+        askew &= group.mask & !outside;
+        if outside != 0 {
+            self.outside(group, request, outside, length, block);
+        }
+        if askew != 0 {
+            let lane = askew.trailing_zeros() as usize;
+            let place = self.place_name(group.target);
+            let offset = group.offsets[lane];
+            let who = (block, request.thread(lane));
+            self.fault(Kind::Misaligned, request.pc, None, askew.count_ones().into(), who, || {
+                format!(
+                    "{} {size} bytes at byte {offset} of {place}, which is no multiple of {size}",
+                    request.way.verb()
+                )
+            });
+        }
+        let mut admitted = group.mask & !outside & !askew;
+        if request.way != Way::Read && admitted != 0 {
+            let closed = match group.target {
+                Target::Global(place) => {
+                    self.memory.at(place).role() == Role::Input || self.is_constant(place)
+                }
+                Target::Param => true,
+                Target::Shared | Target::Local | Target::Nowhere => false,
+            };
+            if closed {
+                let lane = admitted.trailing_zeros() as usize;
+                let place = self.place_name(group.target);
+                let who = (block, request.thread(lane));
+                self.fault(Kind::WriteToInput, request.pc, None, admitted.count_ones().into(), who, || {
+                    format!(
+                        "{} byte {} of {place}, which is only to be read",
+                        request.way.verb(),
+                        group.offsets[lane]
+                    )
+                });
+                admitted = 0;
+            }
+        }
+        admitted
+    }
+
+    fn outside(&mut self, group: &Group, request: &Request, outside: u32, length: u64, block: &Block) {
+        let lane = outside.trailing_zeros() as usize;
+        let place = self.place_name(group.target);
+        let offset = group.offsets[lane];
+        let target = group.target;
+        let who = (block, request.thread(lane));
+        self.fault(Kind::OutOfBounds, request.pc, None, outside.count_ones().into(), who, || {
+            let verb = request.way.verb();
+            let size = request.size;
+            match target {
+                Target::Nowhere if offset >> 16 == 0 => {
+                    format!("{verb} {size} bytes at address {offset}: a null pointer")
+                }
+                Target::Nowhere => format!("{verb} {size} bytes at {offset:#x}, where there is no buffer"),
+                _ if (offset as i64) < 0 => {
+                    format!("{verb} {size} bytes {} bytes before {place}", (offset as i64).unsigned_abs())
+                }
+                _ => format!("{verb} {size} bytes at byte {offset} of {place}, which has {length}"),
+            }
+        });
+    }
+
+    fn place_name(&self, target: Target) -> String {
+        match target {
+            Target::Global(place) => format!("`{}`", self.memory.at(place).name()),
+            Target::Shared => "shared memory".to_owned(),
+            Target::Local => "local memory".to_owned(),
+            Target::Param => "the parameters".to_owned(),
+            Target::Nowhere => "no buffer".to_owned(),
+        }
+    }
+
+    /// Counts what a request costs.
+    #[inline(always)]
+    fn count(&mut self, group: &Group, mask: u32, request: &Request) {
+        let bytes = u64::from(mask.count_ones()) * request.size as u64;
+        match group.target {
+            Target::Global(place) => {
+                let write = request.way != Way::Read;
+                let sectors = if is_contiguous(&group.offsets, mask, request.size) {
+                    let first = group.offsets[mask.trailing_zeros() as usize];
+                    let (first, last) = (first / SECTOR, (first + bytes - 1) / SECTOR);
+                    self.counts.touch(place, write, first, last - first + 1);
+                    last - first + 1
+                } else {
+                    // An aligned access of at most 16 bytes lies in one sector.
+                    let mut out = [0; LANES];
+                    let count = distinct(&group.offsets, mask, SECTOR.trailing_zeros(), &mut out);
+                    for &sector in &out[..count] {
+                        self.counts.touch(place, write, sector, 1);
+                    }
+                    count as u64
+                };
+                self.counts.code[request.pc as usize].global.add(bytes, sectors);
+                let meter = &mut self.counts.buffers[place];
+                match request.way {
+                    Way::Read => meter.read.add(bytes, sectors),
+                    Way::Write => meter.written.add(bytes, sectors),
+                    Way::Atomic => {
+                        meter.read.add(bytes, sectors);
+                        meter.written.add(bytes, sectors);
+                        self.counts.touch_also_read(place, &group.offsets, mask);
+                    }
+                }
+            }
+            Target::Shared => {
+                let waves = waves(&group.offsets, mask, request.size);
+                let Count { shared, .. } = &mut self.counts.code[request.pc as usize];
+                shared.requests += 1;
+                shared.bytes += bytes;
+                shared.waves += waves;
+                shared.ideal_waves += waves.min(bytes.div_ceil(128));
+            }
+            Target::Local => {
+                // A GPU lays the same word of all lanes side by side.
+                let mut words = [0; LANES];
+                for lane in lanes(mask) {
+                    words[lane] = group.offsets[lane] / 4 * 128 + 4 * lane as u64;
+                }
+                let mut out = [0; LANES];
+                let sectors =
+                    distinct(&words, mask, SECTOR.trailing_zeros(), &mut out) * request.size.div_ceil(4);
+                self.counts.local.add(bytes, sectors as u64);
+            }
+            Target::Param | Target::Nowhere => {}
+        }
+    }
+
+    /// Where the bytes of a target lie, and which of them are known. Local memory begins where a lane's does.
+    fn storage<'m>(
+        &'m mut self,
+        block: &'m mut Block,
+        target: Target,
+    ) -> (&'m mut [u8], Option<&'m mut Bitmap>) {
+        match target {
+            Target::Global(place) => {
+                let buffer = self.memory.at_mut(place);
+                (&mut buffer.bytes, buffer.written.as_mut())
+            }
+            Target::Shared => (&mut block.shared, Some(&mut block.shared_written)),
+            Target::Local => (&mut block.local, Some(&mut block.local_written)),
+            Target::Param => (&mut self.params, None),
+            Target::Nowhere => unreachable!("nobody is admitted to nowhere"),
+        }
+    }
+
+    /// The offset of each lane in the storage of its target.
+    #[inline(always)]
+    fn starts(&self, group: &Group, warp: usize) -> [usize; LANES] {
+        let stride = if group.target == Target::Local { self.kernel.local_bytes as usize } else { 0 };
+        std::array::from_fn(|lane| (group.offsets[lane] as usize).wrapping_add((32 * warp + lane) * stride))
+    }
+
+    /// Faults for lanes that read what nobody wrote.
+    #[inline(always)]
+    fn check_written(
+        &mut self,
+        group: &Group,
+        starts: &[usize; LANES],
+        mask: u32,
+        request: &Request,
+        block: &mut Block,
+    ) {
+        let size = request.size;
+        let written = match group.target {
+            Target::Global(place) => match &self.memory.at(place).written {
+                Some(written) => written,
+                None => return,
+            },
+            Target::Shared => &block.shared_written,
+            Target::Local => &block.local_written,
+            Target::Param | Target::Nowhere => return,
+        };
+        if mask == u32::MAX && is_contiguous(&group.offsets, mask, size) && group.target != Target::Local {
+            if written.has_range(starts[0], LANES * size) {
+                return;
+            }
+        }
+        let mut unwritten = 0u32;
+        for lane in lanes(mask) {
+            unwritten |= u32::from(!written.has(starts[lane], size)) << lane;
+        }
+        if unwritten != 0 {
+            let lane = unwritten.trailing_zeros() as usize;
+            let place = self.place_name(group.target);
+            let offset = group.offsets[lane];
+            let who = (&*block, request.thread(lane));
+            self.fault(Kind::Uninitialised, request.pc, None, unwritten.count_ones().into(), who, || {
+                format!("reads {size} bytes at byte {offset} of {place}, which nobody has written")
+            });
+        }
+    }
+
+    /// Notes an access for those who come later, and races with those before. `same` are lanes that write what is there already.
+    #[inline(always)]
+    fn check_races(&mut self, group: &Group, mask: u32, same: u32, request: &Request, block: &mut Block) {
+        let strong = request.strong;
+        let mut races: Vec<(usize, Mark)> = Vec::new();
+        let size = request.size;
+        let tick = self.tick;
+        let mut visit = |shadow: &mut crate::shadow::Shadow, actor: &Actor<'_>, cell: usize| {
+            for lane in lanes(mask) {
+                let offset = group.offsets[lane] as usize;
+                let thread = request.thread(lane);
+                let mut at = offset;
+                while at < offset + size {
+                    let (word, begin) = (at / cell, at % cell);
+                    let count = (cell - begin).min(offset + size - at);
+                    let bytes = (((1u32 << count) - 1) << begin) as u8;
+                    let cell = shadow.cell(word);
+                    let race = match request.way {
+                        Way::Read => cell.read(actor, thread, bytes, strong),
+                        Way::Write | Way::Atomic => {
+                            cell.write(actor, thread, bytes, strong, same >> lane & 1 == 1)
+                        }
+                    };
+                    if let Some(race) = race {
+                        races.push((lane, race));
+                    }
+                    at += count;
+                }
+            }
+        };
+        match group.target {
+            Target::Shared => {
+                let Block { shared_shadow, clocks, index, .. } = block;
+                let actor = Actor { tick, block: *index, pc: request.pc, clocks, others: None };
+                visit(shared_shadow, &actor, 4);
+            }
+            Target::Global(place) => {
+                let Some(shadow) = &mut self.shadows[place] else { return };
+                let others = Some((&self.releases, &block.acquired));
+                let actor = Actor { tick, block: block.index, pc: request.pc, clocks: &block.clocks, others };
+                visit(shadow, &actor, cell_bytes(self.memory.at(place).element()));
+            }
+            Target::Local | Target::Param | Target::Nowhere => return,
+        }
+        for (lane, other) in races {
+            self.note_race(group, lane, &other, request, block);
+        }
+    }
+
+    fn note_race(&mut self, group: &Group, lane: usize, other: &Mark, request: &Request, block: &Block) {
+        let kind = if group.target == Target::Shared { Kind::SharedRace } else { Kind::GlobalRace };
+        let place = self.place_name(group.target);
+        let offset = group.offsets[lane];
+        let who = (block, request.thread(lane));
+        let (other_block, other_thread, other_pc) = (other.block, other.thread, other.pc);
+        let same_block = other_block == block.index;
+        let line = crate::fault::Line::of(self.kernel, other_pc);
+        self.fault(kind, request.pc, Some(other_pc), 1, who, || {
+            let whom = if same_block {
+                format!("thread {other_thread}")
+            } else {
+                format!("thread {other_thread} of block {other_block}")
+            };
+            format!(
+                "{} byte {offset} of {place}, which {whom} used at {line} with nothing to order them",
+                request.way.verb()
+            )
+        });
+    }
+
+    /// `ld`
+    #[inline(always)]
+    pub(super) fn load(
+        &mut self,
+        inst: &Inst,
+        access: &Access,
+        pc: u32,
+        active: u32,
+        warp: &mut Warp,
+        block: &mut Block,
+    ) {
+        let addresses = addresses(warp, inst.a, access.wide_address, access.offset);
+        let kernel = self.kernel;
+        let size = usize::from(access.bytes) * usize::from(access.count);
+        let strong = access.order != Order::Weak;
+        let request = Request { way: Way::Read, size, pc, strong, warp: warp.index };
+        let mut left = active;
+        while left != 0 {
+            let group = self.group(access.space, &addresses, left);
+            left &= !group.mask;
+            let mask = self.admit(&group, &request, block);
+            if mask == 0 {
+                continue;
+            }
+            self.count(&group, mask, &request);
+            let starts = self.starts(&group, warp.index);
+            self.check_written(&group, &starts, mask, &request, block);
+            self.check_races(&group, mask, 0, &request, block);
+            if strong && matches!(group.target, Target::Global(_)) {
+                for lane in lanes(mask) {
+                    self.releases.acquire(addresses[lane], &mut block.acquired);
+                }
+            }
+            let (bytes, _) = self.storage(block, group.target);
+            for part in 0..usize::from(access.count) {
+                let reg = part_of(kernel, inst.d, access.count, part);
+                if reg == Reg::NONE {
+                    continue;
+                }
+                let at = part * usize::from(access.bytes);
+                fetch(bytes, &starts, at, mask, access, reg, warp);
+            }
+        }
+    }
+
+    /// `st`
+    #[inline(always)]
+    pub(super) fn store(
+        &mut self,
+        inst: &Inst,
+        access: &Access,
+        pc: u32,
+        active: u32,
+        warp: &mut Warp,
+        block: &mut Block,
+    ) {
+        let addresses = addresses(warp, inst.a, access.wide_address, access.offset);
+        let (bytes, count) = (usize::from(access.bytes), usize::from(access.count));
+        let kernel = self.kernel;
+        let size = bytes * count;
+        let strong = access.order != Order::Weak;
+        let request = Request { way: Way::Write, size, pc, strong, warp: warp.index };
+        let mut values = [[0u8; 16]; LANES];
+        for part in 0..count {
+            let reg = part_of(kernel, inst.b, access.count, part);
+            spill(&mut values, part * bytes, access, reg, warp);
+        }
+        let mut left = active;
+        while left != 0 {
+            let group = self.group(access.space, &addresses, left);
+            left &= !group.mask;
+            let mask = self.admit(&group, &request, block);
+            if mask != 0 {
+                self.put(&group, mask, &values, &request, block);
+                if strong && matches!(group.target, Target::Global(_)) {
+                    let release = matches!(access.order, Order::Release | Order::AcquireRelease);
+                    self.release(&addresses, mask & if release { u32::MAX } else { warp.fenced }, block);
+                }
+            }
+        }
+    }
+
+    /// What blocks did before is visible to whoever sees what was put at these addresses.
+    fn release(&mut self, addresses: &[u64; LANES], mask: u32, block: &Block) {
+        for lane in lanes(mask) {
+            self.releases.release(addresses[lane], block.index, self.tick, &block.acquired);
+        }
+    }
+
+    /// Writes a value of each lane.
+    #[inline(always)]
+    fn put(
+        &mut self,
+        group: &Group,
+        mask: u32,
+        values: &[[u8; 16]; LANES],
+        request: &Request,
+        block: &mut Block,
+    ) {
+        let size = request.size;
+        self.count(group, mask, request);
+        let starts = self.starts(group, request.warp);
+        let whole =
+            mask == u32::MAX && group.target != Target::Local && is_contiguous(&group.offsets, mask, size);
+        let (bytes, written) = self.storage(block, group.target);
+        let mut same = 0u32;
+        // A dispatch by size: copies of a known number of bytes are moves.
+        macro_rules! copy {
+            ($size:literal) => {
+                for lane in lanes(mask) {
+                    let place: &mut [u8; $size] =
+                        (&mut bytes[starts[lane]..][..$size]).try_into().expect("as long");
+                    let value: &[u8; $size] = values[lane][..$size].try_into().expect("as long");
+                    same |= u32::from(place == value) << lane;
+                    *place = *value;
+                }
+            };
+        }
+        match size {
+            1 => copy!(1),
+            2 => copy!(2),
+            4 => copy!(4),
+            8 => copy!(8),
+            _ => copy!(16),
+        }
+        if let Some(written) = written {
+            if whole {
+                written.set_range(starts[0], LANES * size);
+            } else {
+                for lane in lanes(mask) {
+                    written.set(starts[lane], size);
+                }
+            }
+        }
+        self.check_races(group, mask, same, request, block);
+    }
+
+    /// `atom` and `red`
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn atomic(
+        &mut self,
+        inst: &Inst,
+        (op, ty): (Atomic, AtomicType),
+        access: &Access,
+        scope: Scope,
+        pc: u32,
+        active: u32,
+        warp: &mut Warp,
+        block: &mut Block,
+    ) {
+        let addresses = addresses(warp, inst.a, access.wide_address, access.offset);
+        let size = usize::from(access.bytes);
+        let request = Request { way: Way::Atomic, size, pc, strong: true, warp: warp.index };
+        let operand = |warp: &Warp, reg: Reg, lane: usize| match reg {
+            Reg::NONE => 0,
+            reg if access.wide => warp.regs.w64[reg.index()][lane],
+            reg => warp.regs.w32[reg.index()][lane].into(),
+        };
+        let mut left = active;
+        while left != 0 {
+            let group = self.group(access.space, &addresses, left);
+            left &= !group.mask;
+            let mask = self.admit(&group, &request, block);
+            if mask == 0 {
+                continue;
+            }
+            self.count(&group, mask, &request);
+            if let Target::Global(place) = group.target {
+                let meter = &mut self.counts.buffers[place];
+                meter.atomics += u64::from(mask.count_ones());
+                meter.atomic_depth += depth(&group.offsets, mask);
+            }
+            let starts = self.starts(&group, warp.index);
+            self.check_written(&group, &starts, mask, &request, block);
+            let global = matches!(group.target, Target::Global(_));
+            if global && scope == Scope::Device {
+                for lane in lanes(mask) {
+                    self.releases.acquire(addresses[lane], &mut block.acquired);
+                }
+                let release = matches!(access.order, Order::Release | Order::AcquireRelease);
+                self.release(&addresses, mask & if release { u32::MAX } else { warp.fenced }, block);
+            }
+            self.check_races(&group, mask, 0, &request, block);
+            let (bytes, mut written) = self.storage(block, group.target);
+            for lane in lanes(mask) {
+                let place = &mut bytes[starts[lane]..][..size];
+                let mut old = [0; 8];
+                old[..size].copy_from_slice(place);
+                let old = u64::from_le_bytes(old);
+                let new =
+                    crate::alu::atomic(op, ty, old, operand(warp, inst.b, lane), operand(warp, inst.c, lane));
+                place.copy_from_slice(&new.to_le_bytes()[..size]);
+                if let Some(written) = &mut written {
+                    written.set(starts[lane], size);
+                }
+                if inst.d != Reg::NONE {
+                    match access.wide {
+                        true => warp.regs.w64[inst.d.index()][lane] = old,
+                        false => warp.regs.w32[inst.d.index()][lane] = old as u32,
+                    }
+                }
+            }
+        }
+    }
+
+    /// Reads a row of bytes for each lane, of a size that a register cannot hold. What may not be read is zeros.
+    pub(super) fn read_rows(
+        &mut self,
+        space: Space,
+        addresses: &[u64; LANES],
+        (mask, size): (u32, usize),
+        pc: u32,
+        warp: usize,
+        block: &mut Block,
+    ) -> [[u8; 16]; LANES] {
+        let request = Request { way: Way::Read, size, pc, strong: false, warp };
+        let mut rows = [[0; 16]; LANES];
+        let mut left = mask;
+        while left != 0 {
+            let group = self.group(space, addresses, left);
+            left &= !group.mask;
+            let mask = self.admit(&group, &request, block);
+            if mask == 0 {
+                continue;
+            }
+            self.count(&group, mask, &request);
+            let starts = self.starts(&group, warp);
+            self.check_written(&group, &starts, mask, &request, block);
+            self.check_races(&group, mask, 0, &request, block);
+            let (bytes, _) = self.storage(block, group.target);
+            for lane in lanes(mask) {
+                rows[lane][..size].copy_from_slice(&bytes[starts[lane]..][..size]);
+            }
+        }
+        rows
+    }
+
+    /// Writes a row of bytes for each lane to shared memory.
+    pub(super) fn write_rows(
+        &mut self,
+        addresses: &[u64; LANES],
+        rows: &[[u8; 16]; LANES],
+        (mask, size): (u32, usize),
+        pc: u32,
+        warp: usize,
+        block: &mut Block,
+    ) {
+        let request = Request { way: Way::Write, size, pc, strong: false, warp };
+        let group = self.group(Space::Shared, addresses, mask);
+        let mask = self.admit(&group, &request, block);
+        if mask != 0 {
+            self.put(&group, mask, rows, &request, block);
+        }
+    }
+
+    /// `ldmatrix`
+    pub(super) fn load_matrix(
+        &mut self,
+        inst: &Inst,
+        (count, transposed, wide_address): (u8, bool, bool),
+        pc: u32,
+        active: u32,
+        warp: &mut Warp,
+        block: &mut Block,
+    ) {
+        let addresses = addresses(warp, inst.a, wide_address, 0);
+        let given = active & (u32::MAX >> (32 - 8 * u32::from(count)));
+        let rows = self.read_rows(Space::Shared, &addresses, (given, 16), pc, warp.index, block);
+        let list = &self.kernel.lists[inst.d.index()];
+        for (matrix, reg) in list.iter().enumerate().take(count.into()) {
+            let value = |row: usize, column: usize| {
+                let bytes = &rows[8 * matrix + row][2 * column..][..2];
+                u32::from(u16::from_le_bytes([bytes[0], bytes[1]]))
+            };
+            for lane in lanes(active) {
+                let (row, column) = (lane / 4, lane % 4 * 2);
+                let pair = match transposed {
+                    false => [value(row, column), value(row, column + 1)],
+                    true => [value(column, row), value(column + 1, row)],
+                };
+                warp.regs.w32[reg.index()][lane] = pair[0] | pair[1] << 16;
+            }
+        }
+    }
+
+    /// `printf`
+    pub(super) fn printf(&mut self, inst: &Inst, text: &str, active: u32, warp: &Warp, block: &mut Block) {
+        for lane in lanes(active) {
+            let mut arguments = Vec::new();
+            if inst.b != Reg::NONE {
+                let address = warp.regs.w64[inst.b.index()][lane];
+                let local = self.kernel.local_bytes as usize;
+                let begin = (32 * warp.index + lane) * local;
+                let offset = (address::offset(address) as usize).min(local);
+                arguments.extend_from_slice(&block.local[begin..begin + local][offset..]);
+            }
+            super::print::print(&mut self.printed, text, &arguments);
+        }
+    }
+}
+
+/// The register of a part of a value.
+fn part_of(kernel: &Kernel, reg: Reg, count: u8, part: usize) -> Reg {
+    if count == 1 { reg } else { kernel.lists[reg.index()][part] }
+}
+
+/// Most lanes at one address.
+fn depth(offsets: &[u64; LANES], mask: u32) -> u64 {
+    let most =
+        lanes(mask).map(|lane| lanes(mask).filter(|&other| offsets[other] == offsets[lane]).count()).max();
+    most.unwrap_or(0) as u64
+}
+
+/// Values of lanes from memory into a register.
+#[inline(always)]
+fn fetch(
+    bytes: &[u8],
+    starts: &[usize; LANES],
+    at: usize,
+    mask: u32,
+    access: &Access,
+    reg: Reg,
+    warp: &mut Warp,
+) {
+    macro_rules! narrow {
+        ($ty:ty, $to:ty) => {{
+            let out = &mut warp.regs.w32[reg.index()];
+            for lane in lanes(mask) {
+                let value: [u8; size_of::<$ty>()] =
+                    bytes[starts[lane] + at..][..size_of::<$ty>()].try_into().expect("as long");
+                out[lane] = <$ty>::from_le_bytes(value) as $to as u32;
+            }
+        }};
+    }
+    macro_rules! wide {
+        ($ty:ty, $to:ty) => {{
+            let out = &mut warp.regs.w64[reg.index()];
+            for lane in lanes(mask) {
+                let value: [u8; size_of::<$ty>()] =
+                    bytes[starts[lane] + at..][..size_of::<$ty>()].try_into().expect("as long");
+                out[lane] = <$ty>::from_le_bytes(value) as $to as u64;
+            }
+        }};
+    }
+    match (access.wide, access.bytes, access.signed) {
+        (false, 1, false) => narrow!(u8, u32),
+        (false, 1, true) => narrow!(i8, i32),
+        (false, 2, false) => narrow!(u16, u32),
+        (false, 2, true) => narrow!(i16, i32),
+        (false, _, _) => narrow!(u32, u32),
+        (true, 1, false) => wide!(u8, u64),
+        (true, 1, true) => wide!(i8, i64),
+        (true, 2, false) => wide!(u16, u64),
+        (true, 2, true) => wide!(i16, i64),
+        (true, 4, false) => wide!(u32, u64),
+        (true, 4, true) => wide!(i32, i64),
+        (true, _, _) => wide!(u64, u64),
+    }
+}
+
+/// Values of lanes from a register, as they lie in memory.
+#[inline(always)]
+fn spill(values: &mut [[u8; 16]; LANES], at: usize, access: &Access, reg: Reg, warp: &Warp) {
+    let bytes = usize::from(access.bytes);
+    if access.wide {
+        for (value, bits) in values.iter_mut().zip(&warp.regs.w64[reg.index()]) {
+            value[at..at + bytes].copy_from_slice(&bits.to_le_bytes()[..bytes]);
+        }
+    } else if bytes == 4 {
+        for (value, bits) in values.iter_mut().zip(&warp.regs.w32[reg.index()]) {
+            value[at..at + 4].copy_from_slice(&bits.to_le_bytes());
+        }
+    } else {
+        for (value, bits) in values.iter_mut().zip(&warp.regs.w32[reg.index()]) {
+            value[at..at + bytes].copy_from_slice(&bits.to_le_bytes()[..bytes]);
+        }
+    }
+}
+
+impl Warp {
+    /// `cvta`
+    pub(super) fn convert_address(
+        &mut self,
+        inst: &Inst,
+        space: Space,
+        to_space: bool,
+        wide: bool,
+        active: u32,
+    ) {
+        let base = match space {
+            Space::Shared => address::generic(SHARED, 0),
+            Space::Local => address::generic(LOCAL, 0),
+            Space::Param => address::generic(PARAM, 0),
+            Space::Global | Space::Const | Space::Generic => 0,
+        };
+        for lane in lanes(active) {
+            if wide {
+                let from = self.regs.w64[inst.a.index()][lane];
+                self.regs.w64[inst.d.index()][lane] =
+                    if to_space { from.wrapping_sub(base) } else { from.wrapping_add(base) };
+            } else {
+                // 32 bits have no room for a segment: only the offset remains.
+                self.regs.w32[inst.d.index()][lane] = self.regs.w32[inst.a.index()][lane];
+            }
+        }
+    }
+
+    /// `isspacep`
+    pub(super) fn is_space(&mut self, inst: &Inst, space: Space, active: u32, machine: &Machine<'_>) {
+        let pred = &mut self.regs.p[inst.d.index()];
+        for lane in lanes(active) {
+            let segment = address::segment(self.regs.w64[inst.a.index()][lane]);
+            let holds = match space {
+                Space::Shared => segment == SHARED,
+                Space::Local => segment == LOCAL,
+                Space::Param => segment == PARAM,
+                Space::Const => machine.memory.place(segment).is_some_and(|place| machine.is_constant(place)),
+                Space::Global | Space::Generic => segment > PARAM,
+            };
+            *pred = *pred & !(1 << lane) | u32::from(holds) << lane;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn offsets(f: impl Fn(u64) -> u64) -> [u64; LANES] {
+        std::array::from_fn(|lane| f(lane as u64))
+    }
+
+    #[test]
+    fn contiguous_with_and_without_all_lanes() {
+        let row = offsets(|lane| 64 + 4 * lane);
+        assert!(is_contiguous(&row, u32::MAX, 4));
+        assert!(is_contiguous(&row, 0x0000_00F0, 4));
+        assert!(!is_contiguous(&row, 0x0000_00F5, 4), "a gap");
+        assert!(!is_contiguous(&row, u32::MAX, 8));
+        assert!(!is_contiguous(&offsets(|lane| 4 * (31 - lane)), u32::MAX, 4), "backwards");
+    }
+
+    #[test]
+    fn waves_of_shared_memory() {
+        assert_eq!(waves(&offsets(|lane| 4 * lane), u32::MAX, 4), 1);
+        assert_eq!(waves(&offsets(|_| 400), u32::MAX, 4), 1, "one word for all");
+        assert_eq!(waves(&offsets(|lane| 128 * lane), u32::MAX, 4), 32, "a column of 32 words a row");
+        assert_eq!(waves(&offsets(|lane| 132 * lane), u32::MAX, 4), 1, "the same with padding");
+        assert_eq!(waves(&offsets(|lane| 8 * lane), u32::MAX, 4), 2, "every second word");
+        assert_eq!(waves(&offsets(|lane| 8 * lane), u32::MAX, 8), 2);
+        assert_eq!(waves(&offsets(|lane| 16 * lane), u32::MAX, 16), 4);
+        assert_eq!(waves(&offsets(|lane| 2 * lane), u32::MAX, 2), 1);
+        assert_eq!(waves(&offsets(|lane| 16 * lane), 0xFF, 16), 1, "one quarter of a warp");
+    }
+
+    #[test]
+    fn distinct_values_in_any_order() {
+        let mut out = [0; LANES];
+        assert_eq!(distinct(&offsets(|lane| 4 * lane), u32::MAX, 5, &mut out), 4);
+        assert_eq!(distinct(&offsets(|lane| 4 * (31 - lane)), u32::MAX, 5, &mut out), 4);
+        assert_eq!(distinct(&offsets(|lane| 128 * (lane % 3)), u32::MAX, 5, &mut out), 3);
+        assert_eq!(&out[..3], &[0, 4, 8]);
+    }
+
+    #[test]
+    fn depth_is_of_the_busiest_address() {
+        assert_eq!(depth(&offsets(|lane| lane % 4), u32::MAX), 8);
+        assert_eq!(depth(&offsets(|lane| lane), u32::MAX), 1);
+    }
+}

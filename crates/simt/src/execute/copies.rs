@@ -1,0 +1,147 @@
+//! Asynchronous copies from global to shared memory.
+//!
+//! What is copied is read when the copy is asked for, and appears in shared memory when the thread waits for it. A real copy may land at
+//! any moment between: so who reads too early finds what was there before.
+
+use crate::fault::Kind;
+use crate::program::{Inst, LANES, Reg, Space};
+
+use super::Machine;
+use super::block::Block;
+use super::warp::{Warp, lanes};
+
+/// A copy under way.
+#[derive(Debug, Clone, Copy)]
+struct Copy {
+    lane: u8,
+    size: u8,
+    pc: u32,
+    /// The how-manieth group of the lane it belongs to.
+    group: u32,
+    to: u64,
+    bytes: [u8; 16],
+}
+
+/// The copies of a warp that have not been waited for.
+#[derive(Debug, Default)]
+pub(super) struct Copies {
+    pending: Vec<Copy>,
+    /// Groups that each lane has made.
+    groups: [u32; LANES],
+}
+
+impl Copies {
+    pub fn commit(&mut self, active: u32) {
+        for lane in lanes(active) {
+            self.groups[lane] += 1;
+        }
+    }
+
+    /// Forgets the copies of lanes that end; which is a fault.
+    pub fn abandon(&mut self, ending: u32, warp: usize, pc: u32, block: &Block, machine: &mut Machine<'_>) {
+        if self.pending.is_empty() {
+            return;
+        }
+        let ends = |copy: &Copy| ending >> copy.lane & 1 == 1;
+        if let Some(first) = self.pending.iter().find(|copy| ends(copy)).copied() {
+            let count = self.pending.iter().filter(|copy| ends(copy)).count() as u64;
+            let who = (block, (32 * warp) as u16 + u16::from(first.lane));
+            machine.fault(Kind::NeverWaited, first.pc, Some(pc), count, who, || {
+                "ends before it has waited for a copy that it asked for".to_owned()
+            });
+        }
+        self.pending.retain(|copy| !ends(copy));
+    }
+}
+
+impl Machine<'_> {
+    /// `cp.async`
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn copy_async(
+        &mut self,
+        inst: &Inst,
+        bytes: u8,
+        wide_address: bool,
+        pc: u32,
+        active: u32,
+        warp: &mut Warp,
+        block: &mut Block,
+    ) {
+        let from = warp.regs.w64[inst.b.index()];
+        // Lanes by how many bytes they take from memory.
+        let takes = |lane: usize| match inst.c {
+            Reg::NONE => bytes,
+            reg => warp.regs.w32[reg.index()][lane].min(bytes.into()) as u8,
+        };
+        let whole = lanes(active).filter(|&lane| takes(lane) == bytes).fold(0, |mask, lane| mask | 1 << lane);
+        let partial: Vec<(usize, u8)> =
+            lanes(active & !whole).map(|lane| (lane, takes(lane))).filter(|&(_, size)| size > 0).collect();
+        let mut rows = [[0; 16]; LANES];
+        if whole != 0 {
+            rows = self.read_rows(Space::Global, &from, (whole, bytes.into()), pc, warp.index, block);
+        }
+        for (lane, size) in partial {
+            for byte in 0..usize::from(size) {
+                let mut at = from;
+                at[lane] += byte as u64;
+                let row = self.read_rows(Space::Global, &at, (1 << lane, 1), pc, warp.index, block);
+                rows[lane][byte] = row[lane][0];
+            }
+        }
+        for lane in lanes(active) {
+            let to = match wide_address {
+                true => warp.regs.w64[inst.a.index()][lane],
+                false => warp.regs.w32[inst.a.index()][lane].into(),
+            };
+            let group = warp.copies.groups[lane];
+            warp.copies.pending.push(Copy {
+                lane: lane as u8,
+                size: bytes,
+                pc,
+                group,
+                to,
+                bytes: rows[lane],
+            });
+        }
+    }
+
+    /// `cp.async.wait_group` and `cp.async.wait_all`
+    pub(super) fn wait_group(
+        &mut self,
+        groups: Option<u16>,
+        active: u32,
+        warp: &mut Warp,
+        block: &mut Block,
+    ) {
+        let made = warp.copies.groups;
+        let lands = |copy: &Copy| {
+            let under_way = groups.map_or(0, u32::from);
+            // Copies that are in no group yet are waited for by `wait_all` only.
+            active >> copy.lane & 1 == 1
+                && (groups.is_none() || copy.group + under_way < made[usize::from(copy.lane)])
+        };
+        let landing: Vec<Copy> = warp.copies.pending.iter().copied().filter(lands).collect();
+        warp.copies.pending.retain(|copy| !lands(copy));
+        let mut rest = &landing[..];
+        while let Some(first) = rest.first() {
+            // Those that were asked for together land together.
+            let together = rest.iter().take_while(|copy| copy.pc == first.pc && copy.size == first.size);
+            let mut mask = 0u32;
+            let mut count = 0;
+            let (mut to, mut rows) = ([0; LANES], [[0; 16]; LANES]);
+            for copy in together.take_while(|copy| {
+                let fresh = mask >> copy.lane & 1 == 0;
+                mask |= 1 << copy.lane;
+                fresh
+            }) {
+                to[usize::from(copy.lane)] = copy.to;
+                rows[usize::from(copy.lane)] = copy.bytes;
+                count += 1;
+            }
+            let mask = rest[..count].iter().fold(0, |mask, copy| mask | 1 << copy.lane);
+            let size = usize::from(first.size);
+            self.write_rows(&to, &rows, (mask, size), first.pc, warp.index, block);
+            rest = &rest[count..];
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! Runs a launch: blocks one after the other, warps of a block in turns, lanes of a warp together.
+//!
+//! Lanes that go apart at a branch run as [fragments](warp) and meet at the branch's immediate post-dominator. An operation of a warp waits
+//! for the lanes that its mask names. A block that does not come to its end takes turns with the next, so that blocks may wait for each
+//! other. Every order is a function of the [`Schedule`], so a launch repeats exactly.
+
+mod access;
+mod barrier;
+mod block;
+mod copies;
+mod print;
+mod warp;
+
+use std::collections::VecDeque;
+
+use crate::fault::{Faults, Kind, Thread};
+use crate::launch::{Launch, Refusal, Report, Schedule, Settings};
+use crate::memory::{Memory, Role};
+use crate::meter::Counts;
+use crate::program::{Kernel, Space};
+use crate::shadow::{Releases, Shadow};
+
+use block::Block;
+
+/// Most threads of a block.
+const THREADS_MAX: u64 = 1024;
+/// Most bytes of shared memory of a block, with CUDA 8.0 to 9.0.
+const SHARED_MAX: u64 = 227 * 1024;
+/// Instructions after which a block lets others go on.
+const SLICE: u32 = 1 << 21;
+/// Blocks that may be under way at a time.
+const RESIDENT: usize = 64;
+
+/// Runs a kernel.
+///
+/// # Errors
+/// If the launch is none: then nothing was run. What goes wrong while it runs is in the report.
+pub fn launch(
+    kernel: &Kernel,
+    launch: &Launch,
+    memory: &mut Memory,
+    settings: &Settings,
+) -> Result<Report, Refusal> {
+    let params = check(kernel, launch)?;
+    memory.load(kernel);
+    let shadows = (0..memory.count()).map(|place| {
+        let buffer = memory.at(place);
+        (buffer.role() != Role::Input)
+            .then(|| Shadow::new(buffer.bytes.len().div_ceil(cell_bytes(buffer.element()))))
+    });
+    let mut machine = Machine {
+        kernel,
+        launch,
+        params,
+        shadows: shadows.collect(),
+        counts: Counts::new(kernel, memory),
+        memory,
+        faults: Faults::default(),
+        releases: Releases::default(),
+        printed: String::new(),
+        tick: 0,
+        limit: settings.limit,
+        schedule: settings.schedule,
+        random: match settings.schedule {
+            Schedule::Random(seed) => seed,
+            Schedule::Forward | Schedule::Reverse => 0,
+        },
+        ended: false,
+    };
+    machine.run();
+    let Machine { faults, counts, printed, ended, .. } = machine;
+    Ok(Report {
+        kernel: kernel.name.clone(),
+        faults: faults.finish(),
+        meter: counts.finish(kernel),
+        printed,
+        finished: !ended,
+    })
+}
+
+/// Bytes that a word of the shadow stands for.
+pub(crate) fn cell_bytes(element: u8) -> usize {
+    usize::from(element.clamp(1, 4))
+}
+
+fn check(kernel: &Kernel, launch: &Launch) -> Result<Vec<u8>, Refusal> {
+    let size = |what, size, why| Err(Refusal::Size { what, size, why });
+    let threads: u64 = launch.block.iter().map(|&axis| u64::from(axis)).product();
+    if threads == 0 || threads > THREADS_MAX || launch.block[2] > 64 {
+        return size("block", launch.block, "it may have 1 to 1024 threads, and 64 along z");
+    }
+    if launch.grid.contains(&0)
+        || launch.grid[0] > i32::MAX as u32
+        || launch.grid[1..].iter().any(|&axis| axis > 65_535)
+    {
+        return size(
+            "grid",
+            launch.grid,
+            "it may have 1 to 2147483647 blocks along x, and 65535 along y and z",
+        );
+    }
+    if launch.grid.iter().try_fold(1u32, |blocks, &axis| blocks.checked_mul(axis)).is_none() {
+        return size("grid", launch.grid, "more than 4294967295 blocks are not emulated");
+    }
+    let asked = u64::from(kernel.shared_bytes) + u64::from(launch.shared);
+    if asked > SHARED_MAX {
+        return Err(Refusal::Shared { asked, most: SHARED_MAX });
+    }
+    let threads = threads as u32;
+    let refuse = |what| Err(Refusal::Threads { kernel: kernel.name.clone(), what, threads });
+    if let Some(required) = kernel.required_threads
+        && required != launch.block
+    {
+        return refuse(format!("blocks of {} x {} x {}", required[0], required[1], required[2]));
+    }
+    if let Some(most) = kernel.max_threads
+        && threads > most
+    {
+        return refuse(format!("at most {most} threads"));
+    }
+    if launch.arguments.len() != kernel.params.len() {
+        return Err(Refusal::Arguments {
+            kernel: kernel.name.clone(),
+            expected: kernel.params.len(),
+            got: launch.arguments.len(),
+        });
+    }
+    let mut params = vec![0; kernel.param_bytes as usize];
+    for (index, (param, argument)) in kernel.params.iter().zip(&launch.arguments).enumerate() {
+        let bytes = argument.bytes();
+        if bytes.len() != param.size as usize {
+            return Err(Refusal::ArgumentSize {
+                kernel: kernel.name.clone(),
+                index,
+                expected: param.size as usize,
+                got: bytes.len(),
+            });
+        }
+        params[param.offset as usize..][..bytes.len()].copy_from_slice(&bytes);
+    }
+    Ok(params)
+}
+
+/// What all blocks share.
+pub(crate) struct Machine<'a> {
+    kernel: &'a Kernel,
+    launch: &'a Launch,
+    params: Vec<u8>,
+    memory: &'a mut Memory,
+    /// By place; inputs have none.
+    shadows: Vec<Option<Shadow>>,
+    releases: Releases,
+    faults: Faults,
+    counts: Counts,
+    printed: String,
+    /// Instructions so far, over all blocks. The first has 1.
+    tick: u32,
+    limit: u32,
+    schedule: Schedule,
+    random: u64,
+    /// Whether nothing goes on.
+    ended: bool,
+}
+
+impl Machine<'_> {
+    fn run(&mut self) {
+        let blocks: u32 = self.launch.grid.iter().product();
+        let order = Order::new(self.schedule, blocks);
+        let mut next = 0;
+        let mut waiting: VecDeque<Block> = VecDeque::new();
+        let mut spare: Option<Block> = None;
+        loop {
+            if next < blocks && waiting.len() < RESIDENT {
+                let mut block = spare.take().unwrap_or_else(|| Block::new(self));
+                block.begin(order.block(next), self);
+                waiting.push_front(block);
+                next += 1;
+            }
+            let Some(mut block) = waiting.pop_front() else { break };
+            let done = block.run(SLICE, self);
+            if self.ended {
+                break;
+            }
+            if done {
+                spare = Some(block);
+            } else {
+                waiting.push_back(block);
+            }
+        }
+    }
+
+    /// A number from the seed of the schedule.
+    fn draw(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        mix(self.random)
+    }
+
+    /// A thread in words.
+    fn thread(&self, block: [u32; 3], thread: u16) -> Thread {
+        let [x, y, _] = self.launch.block;
+        let thread = u32::from(thread);
+        Thread { block, thread: [thread % x, thread / x % y, thread / x / y] }
+    }
+
+    fn fault(
+        &mut self,
+        kind: Kind,
+        pc: u32,
+        other: Option<u32>,
+        count: u64,
+        who: (&Block, u16),
+        detail: impl FnOnce() -> String,
+    ) {
+        let thread = self.thread(who.0.ctaid, who.1);
+        self.faults.note(self.kernel, kind, pc, other, count, || (thread, detail()));
+        self.ended |= kind.ends();
+    }
+
+    fn is_constant(&self, place: usize) -> bool {
+        place
+            .checked_sub(self.memory.buffers.len())
+            .is_some_and(|variable| self.kernel.variables[variable].space == Space::Const)
+    }
+}
+
+/// The finaliser of SplitMix64.
+fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
+/// The order of blocks.
+enum Order {
+    Forward,
+    Reverse(u32),
+    Shuffled(Vec<u32>),
+}
+
+impl Order {
+    fn new(schedule: Schedule, blocks: u32) -> Order {
+        match schedule {
+            Schedule::Forward => Order::Forward,
+            Schedule::Reverse => Order::Reverse(blocks),
+            Schedule::Random(seed) => {
+                let mut order: Vec<u32> = (0..blocks).collect();
+                order.sort_by_key(|&block| mix(seed ^ mix(u64::from(block) + 1)));
+                Order::Shuffled(order)
+            }
+        }
+    }
+
+    fn block(&self, index: u32) -> u32 {
+        match self {
+            Order::Forward => index,
+            Order::Reverse(blocks) => blocks - 1 - index,
+            Order::Shuffled(order) => order[index as usize],
+        }
+    }
+}

@@ -1,0 +1,628 @@
+//! A warp: its registers, and the fragments that its lanes run in.
+//!
+//! All lanes begin as one fragment. A branch that sends lanes two ways makes two of it, which run one after the other until both have
+//! come to the branch's immediate post-dominator, where they are one again. The order in which fragments run is free, so one may wait, for
+//! lanes that a shuffle names or at a barrier, while another comes to where it is.
+
+use crate::alu;
+use crate::fault::Kind;
+use crate::launch::Schedule;
+use crate::program::{Inst, Kernel, LANES, NEVER, Op, Preset, Reg, Scope, Special};
+use crate::registers::Registers;
+
+use super::Machine;
+use super::barrier::Arrival;
+use super::block::Block;
+use super::copies::Copies;
+
+/// Why a warp stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pause {
+    /// It ran for as long as it may.
+    Turn,
+    /// It waits at a barrier.
+    Barrier,
+    /// All its threads have ended.
+    Done,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Ready,
+    /// Waits for the lanes that an operation of the warp names.
+    Sync,
+    /// As before, but they will not come.
+    Alone,
+    /// Waits at a barrier.
+    Barrier,
+}
+
+/// Lanes at one place.
+#[derive(Debug, Clone, Copy)]
+struct Fragment {
+    pc: u32,
+    mask: u32,
+    /// Index of the meeting that it goes to, if there is one.
+    meeting: Option<u32>,
+    state: State,
+}
+
+/// Where lanes that went apart meet.
+#[derive(Debug, Clone, Copy)]
+struct Meeting {
+    pc: u32,
+    expected: u32,
+    arrived: u32,
+    /// Where those who meet go on to.
+    next: Option<u32>,
+}
+
+/// A warp.
+#[derive(Debug, Default)]
+pub(super) struct Warp {
+    pub index: usize,
+    /// Lanes that there are.
+    born: u32,
+    live: u32,
+    pub regs: Registers,
+    fragments: Vec<Fragment>,
+    meetings: Vec<Meeting>,
+    /// Lanes that have made what they did before visible to the device.
+    pub fenced: u32,
+    pub copies: Copies,
+    /// Whether it waits at a barrier of the block.
+    waits: bool,
+}
+
+impl Warp {
+    pub fn new(index: usize, threads: u32, kernel: &Kernel) -> Warp {
+        let lanes = (threads - 32 * index as u32).min(32);
+        Warp { index, born: u32::MAX >> (32 - lanes), regs: Registers::new(kernel), ..Warp::default() }
+    }
+
+    pub fn begin(&mut self, ctaid: [u32; 3], machine: &Machine<'_>) {
+        self.live = self.born;
+        self.fragments.clear();
+        self.fragments.push(Fragment { pc: 0, mask: self.born, meeting: None, state: State::Ready });
+        self.meetings.clear();
+        self.fenced = 0;
+        self.copies = Copies::default();
+        self.waits = false;
+        self.fill(ctaid, machine);
+    }
+
+    fn fill(&mut self, ctaid: [u32; 3], machine: &Machine<'_>) {
+        let kernel = machine.kernel;
+        let [x, y, _] = machine.launch.block;
+        let threads: u32 = machine.launch.block.iter().product();
+        let param = |offset: u32, bytes: u8, signed: bool| {
+            let mut value = [0; 8];
+            let bytes = usize::from(bytes);
+            value[..bytes].copy_from_slice(&machine.params[offset as usize..][..bytes]);
+            let value = u64::from_le_bytes(value);
+            let unused = 64 - 8 * bytes as u32;
+            if signed { ((value << unused) as i64 >> unused) as u64 } else { value }
+        };
+        let special = |special: Special, lane: u32| {
+            let thread = 32 * self.index as u32 + lane;
+            match special {
+                Special::Tid(axis) => [thread % x, thread / x % y, thread / x / y][usize::from(axis)],
+                Special::Ntid(axis) => machine.launch.block[usize::from(axis)],
+                Special::Ctaid(axis) => ctaid[usize::from(axis)],
+                Special::Nctaid(axis) => machine.launch.grid[usize::from(axis)],
+                Special::LaneId => lane,
+                Special::WarpId => self.index as u32,
+                Special::NwarpId => threads.div_ceil(32),
+                Special::LanemaskEq => 1 << lane,
+                Special::LanemaskLt => (1 << lane) - 1,
+                Special::LanemaskLe => u32::MAX >> (31 - lane),
+                Special::LanemaskGt => !(u32::MAX >> (31 - lane)),
+                Special::LanemaskGe => u32::MAX << lane,
+                Special::Smid | Special::Gridid => 0,
+                Special::Nsmid => 1,
+                Special::DynamicShared => machine.launch.shared,
+                Special::TotalShared => kernel.shared_bytes + machine.launch.shared,
+            }
+        };
+        let value = |preset: Preset, lane: u32| match preset {
+            Preset::Bits(bits) => bits,
+            Preset::Special(which) => special(which, lane).into(),
+            Preset::Param { offset, bytes, signed } => param(offset, bytes, signed),
+        };
+        let lanes = |preset| std::array::from_fn::<u64, LANES, _>(|lane| value(preset, lane as u32));
+        let narrow: Vec<_> =
+            kernel.presets32.iter().map(|&(reg, preset)| (reg, lanes(preset).map(|v| v as u32))).collect();
+        let wide: Vec<_> = kernel.presets64.iter().map(|&(reg, preset)| (reg, lanes(preset))).collect();
+        for (reg, lanes) in narrow {
+            self.regs.w32[reg.index()] = lanes;
+        }
+        for (reg, lanes) in wide {
+            self.regs.w64[reg.index()] = lanes;
+        }
+        for &(reg, holds) in &kernel.presets_pred {
+            self.regs.p[reg.index()] = if holds { u32::MAX } else { 0 };
+        }
+    }
+
+    pub fn is_done(&self) -> bool {
+        self.live == 0
+    }
+
+    pub fn waits(&self) -> bool {
+        self.waits
+    }
+
+    /// Threads that have come to their end.
+    pub fn ended(&self) -> u32 {
+        self.born & !self.live
+    }
+
+    /// A thread that has not.
+    pub fn first_thread(&self) -> u16 {
+        (32 * self.index as u32 + self.live.trailing_zeros()) as u16
+    }
+
+    /// Where the warp is: the first of its fragments.
+    pub fn pc(&self) -> u32 {
+        self.fragments.first().map_or(0, |fragment| fragment.pc)
+    }
+
+    /// Runs for so many instructions, or until it waits or ends.
+    pub fn run(&mut self, turn: u32, block: &mut Block, machine: &mut Machine<'_>) -> Pause {
+        #[cfg(target_arch = "x86_64")]
+        if alu::has_avx2() {
+            // SAFETY: the CPU has what the function is compiled for.
+            #[allow(unsafe_code)]
+            return unsafe { self.run_avx2(turn, block, machine) };
+        }
+        self.run_inline(turn, block, machine, alu::rare)
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
+    fn run_avx2(&mut self, turn: u32, block: &mut Block, machine: &mut Machine<'_>) -> Pause {
+        self.run_inline(turn, block, machine, |inst, lists, regs, mask| {
+            alu::rare_avx2(inst, lists, regs, mask)
+        })
+    }
+
+    /// `rare` is what arithmetic leaves to a function.
+    #[inline(always)]
+    fn run_inline(
+        &mut self,
+        turn: u32,
+        block: &mut Block,
+        machine: &mut Machine<'_>,
+        rare: impl Fn(&Inst, &[Box<[Reg]>], &mut Registers, u32) -> Option<u32> + Copy,
+    ) -> Pause {
+        let kernel = machine.kernel;
+        let mut left = turn;
+        'fragments: loop {
+            let Some(current) = self.next(machine) else {
+                if self.live == 0 {
+                    return Pause::Done;
+                }
+                if self.resolve(block, machine) {
+                    continue 'fragments;
+                }
+                return Pause::Barrier;
+            };
+            let Fragment { mut pc, mask, .. } = self.fragments[current];
+            loop {
+                if left == 0 || machine.tick >= machine.limit {
+                    self.fragments[current].pc = pc;
+                    // Another gets the next turn: it may hold what this one waits for.
+                    self.fragments.rotate_right(1);
+                    return Pause::Turn;
+                }
+                left -= 1;
+                machine.tick += 1;
+                let inst = &kernel.code[pc as usize];
+                let active = mask & self.regs.holds(inst.guard.reg, inst.guard.negated);
+                let count = &mut machine.counts.code[pc as usize];
+                count.executed += 1;
+                count.lanes += u64::from(active.count_ones());
+                match inst.op {
+                    Op::Branch { target, join } => {
+                        if active == mask {
+                            pc = target;
+                        } else if active == 0 {
+                            pc += 1;
+                        } else {
+                            machine.counts.divergent_branches += 1;
+                            self.part(
+                                current,
+                                join,
+                                &[(pc + 1, mask & !active), (target, active)],
+                                machine.schedule,
+                            );
+                            continue 'fragments;
+                        }
+                    }
+                    Op::BranchIndexed { table, join } => {
+                        let ways =
+                            self.ways(inst, &kernel.tables[table as usize], active, mask & !active, pc + 1);
+                        if let [(target, _)] = ways[..] {
+                            pc = target;
+                        } else {
+                            machine.counts.divergent_branches += 1;
+                            self.part(current, join, &ways, machine.schedule);
+                            continue 'fragments;
+                        }
+                    }
+                    Op::Meet => {
+                        let meeting = self.fragments[current].meeting;
+                        match meeting {
+                            Some(index) if self.meetings[index as usize].pc == pc => {
+                                self.meetings[index as usize].arrived |= mask;
+                                self.fragments.remove(current);
+                                self.check_meetings();
+                                continue 'fragments;
+                            }
+                            _ => pc += 1,
+                        }
+                    }
+                    Op::Exit => {
+                        if active == 0 {
+                            pc += 1;
+                            continue;
+                        }
+                        self.copies.abandon(active, self.index, pc, block, machine);
+                        self.live &= !active;
+                        if active == mask {
+                            self.fragments.remove(current);
+                        } else {
+                            self.fragments[current] =
+                                Fragment { pc: pc + 1, mask: mask & !active, ..self.fragments[current] };
+                        }
+                        for meeting in &mut self.meetings {
+                            meeting.expected &= !active;
+                        }
+                        self.check_meetings();
+                        continue 'fragments;
+                    }
+                    Op::Barrier(kind) => {
+                        if active == 0 {
+                            pc += 1;
+                            continue;
+                        }
+                        if active != mask {
+                            self.note_divergence(pc, active, mask & !active, block, machine);
+                        }
+                        if kind == crate::program::Barrier::Arrive {
+                            let arrival = self.arrival(machine.kernel, pc, mask, machine.tick, false);
+                            let (number, count) = self.barrier_operands(inst, mask);
+                            block.arrive(number, count, arrival, machine);
+                            // Who waits may go on; this warp is not among them.
+                            block.settle(machine);
+                            pc += 1;
+                            continue;
+                        }
+                        self.fragments[current].pc = pc;
+                        self.fragments[current].state = State::Barrier;
+                        continue 'fragments;
+                    }
+                    Op::Shuffle(_)
+                    | Op::Vote(..)
+                    | Op::Match { .. }
+                    | Op::Redux(..)
+                    | Op::WarpSync
+                    | Op::Mma(_)
+                    | Op::LoadMatrix { .. } => {
+                        if active == 0 {
+                            pc += 1;
+                            continue;
+                        }
+                        self.fragments[current].pc = pc;
+                        if !self.together(current, active, inst, block, machine, rare) {
+                            continue 'fragments;
+                        }
+                        pc += 1;
+                    }
+                    Op::Load(access) => {
+                        if active != 0 {
+                            machine.load(inst, &access, pc, active, self, block);
+                        }
+                        pc += 1;
+                    }
+                    Op::Store(access) => {
+                        if active != 0 {
+                            machine.store(inst, &access, pc, active, self, block);
+                        }
+                        pc += 1;
+                    }
+                    Op::Atomic(op, ty, access, scope) => {
+                        if active != 0 {
+                            machine.atomic(inst, (op, ty), &access, scope, pc, active, self, block);
+                        }
+                        pc += 1;
+                    }
+                    Op::Fence(scope) => {
+                        if scope == Scope::Device {
+                            self.fenced |= active;
+                        }
+                        pc += 1;
+                    }
+                    Op::CopyAsync { bytes, wide_address } => {
+                        if active != 0 {
+                            machine.copy_async(inst, bytes, wide_address, pc, active, self, block);
+                        }
+                        pc += 1;
+                    }
+                    Op::CommitGroup => {
+                        self.copies.commit(active);
+                        pc += 1;
+                    }
+                    Op::WaitGroup(groups) => {
+                        if active != 0 {
+                            machine.wait_group(groups, active, self, block);
+                        }
+                        pc += 1;
+                    }
+                    Op::ConvertAddress { space, to_space, wide } => {
+                        self.convert_address(inst, space, to_space, wide, active);
+                        pc += 1;
+                    }
+                    Op::IsSpace(space) => {
+                        self.is_space(inst, space, active, machine);
+                        pc += 1;
+                    }
+                    Op::Trap | Op::AssertFail(_) => {
+                        if active == 0 {
+                            pc += 1;
+                            continue;
+                        }
+                        let thread = (32 * self.index as u32 + active.trailing_zeros()) as u16;
+                        let what = match inst.op {
+                            Op::AssertFail(format) => {
+                                format!(
+                                    "an assertion does not hold: {}",
+                                    kernel.formats[usize::from(format)].text
+                                )
+                            }
+                            _ => "ends the launch by a trap".to_owned(),
+                        };
+                        let count = active.count_ones().into();
+                        machine.fault(Kind::Trap, pc, None, count, (block, thread), || what);
+                        self.fragments[current].pc = pc;
+                        return Pause::Turn;
+                    }
+                    Op::Printf(format) => {
+                        machine.printf(inst, &kernel.formats[usize::from(format)].text, active, self, block);
+                        pc += 1;
+                    }
+                    _ => {
+                        if active != 0 {
+                            let done = alu::step_inline(inst, &kernel.lists, &mut self.regs, active, rare);
+                            debug_assert!(done.is_some(), "{:?} is looked after here", inst.op);
+                        }
+                        pc += 1;
+                    }
+                }
+            }
+        }
+    }
+
+    /// The fragment that runs next.
+    fn next(&mut self, machine: &mut Machine<'_>) -> Option<usize> {
+        let ready = |fragment: &Fragment| matches!(fragment.state, State::Ready | State::Alone);
+        if let Schedule::Random(_) = machine.schedule
+            && self.fragments.len() > 1
+        {
+            let start = machine.draw() as usize % self.fragments.len();
+            let order = (start..self.fragments.len()).chain(0..start);
+            return order.into_iter().find(|&index| ready(&self.fragments[index]));
+        }
+        self.fragments.iter().rposition(ready)
+    }
+
+    /// Parts the lanes of a fragment. The last of the ways is gone first, unless the schedule is in reverse.
+    fn part(&mut self, current: usize, join: u32, ways: &[(u32, u32)], schedule: Schedule) {
+        let fragment = self.fragments.remove(current);
+        let meeting = match fragment.meeting {
+            _ if join == NEVER => fragment.meeting,
+            // Lanes that leave a loop one by one go to one meeting.
+            Some(index) if self.meetings[index as usize].pc == join => Some(index),
+            next => {
+                self.meetings.push(Meeting { pc: join, expected: fragment.mask, arrived: 0, next });
+                Some(self.meetings.len() as u32 - 1)
+            }
+        };
+        let at = self.fragments.len();
+        for &(pc, mask) in ways {
+            self.fragments.push(Fragment { pc, mask, meeting, state: State::Ready });
+        }
+        if schedule == Schedule::Reverse {
+            self.fragments[at..].reverse();
+        }
+    }
+
+    fn ways(&self, inst: &Inst, targets: &[u32], active: u32, rest: u32, next: u32) -> Vec<(u32, u32)> {
+        let mut ways: Vec<(u32, u32)> = Vec::new();
+        let mut add = |pc: u32, lanes: u32| match ways.iter_mut().find(|(known, _)| *known == pc) {
+            Some((_, mask)) => *mask |= lanes,
+            None => ways.push((pc, lanes)),
+        };
+        if rest != 0 {
+            add(next, rest);
+        }
+        let indices = &self.regs.w32[inst.a.index()];
+        for lane in lanes(active) {
+            // What lies beyond the table is undefined.
+            add(targets.get(indices[lane] as usize).copied().unwrap_or(next), 1 << lane);
+        }
+        ways
+    }
+
+    /// Lets go on who has met.
+    fn check_meetings(&mut self) {
+        // Those who come last are at the end, and what they meet for may have come about by their meeting.
+        let mut index = self.meetings.len();
+        while index > 0 {
+            index -= 1;
+            let Meeting { pc, expected, arrived, next } = self.meetings[index];
+            let arrived = arrived & expected;
+            if expected == 0 || arrived != expected {
+                continue;
+            }
+            self.meetings[index].expected = 0;
+            self.fragments.push(Fragment { pc: pc + 1, mask: arrived, meeting: next, state: State::Ready });
+        }
+        while self.meetings.last().is_some_and(|meeting| meeting.expected == 0) {
+            self.meetings.pop();
+        }
+    }
+
+    /// The mask of lanes that an operation of the warp names.
+    fn named(&self, inst: &Inst, lane: usize) -> u32 {
+        let reg = match inst.op {
+            Op::Shuffle(_) => inst.f,
+            Op::WarpSync => inst.a,
+            Op::Mma(_) | Op::LoadMatrix { .. } => return u32::MAX,
+            _ => inst.b,
+        };
+        self.regs.w32[reg.index()][lane]
+    }
+
+    /// Executes an operation of the warp, if all whom it names are here. Otherwise the fragment waits.
+    fn together(
+        &mut self,
+        current: usize,
+        active: u32,
+        inst: &Inst,
+        block: &mut Block,
+        machine: &mut Machine<'_>,
+        rare: impl Fn(&Inst, &[Box<[Reg]>], &mut Registers, u32) -> Option<u32>,
+    ) -> bool {
+        let Fragment { pc, mask, state, .. } = self.fragments[current];
+        let thread = |warp: &Warp, lane: u32| (32 * warp.index as u32 + lane) as u16;
+        let named = self.named(inst, active.trailing_zeros() as usize);
+        let differ = lanes(active).any(|lane| self.named(inst, lane) != named);
+        if differ || active & !named != 0 {
+            let unnamed = if differ { active } else { active & !named };
+            let who = thread(self, unnamed.trailing_zeros());
+            machine.fault(Kind::WrongMask, pc, None, unnamed.count_ones().into(), (block, who), || {
+                match differ {
+                    true => "lanes of a warp name different lanes in one operation".to_owned(),
+                    false => format!(
+                        "lane {} takes part in an operation of lanes {named:#010x}",
+                        unnamed.trailing_zeros()
+                    ),
+                }
+            });
+        }
+        let missing = named & self.live & !active;
+        let (silent, elsewhere) = (missing & mask, missing & !mask);
+        let mut all = active;
+        if elsewhere != 0 && state != State::Alone {
+            let waiting = self.fragments.iter().filter(|other| other.state == State::Sync && other.pc == pc);
+            let also = waiting.fold(0, |lanes, other| lanes | other.mask);
+            if elsewhere & !also != 0 {
+                self.fragments[current].state = State::Sync;
+                return false;
+            }
+            all |= also;
+        }
+        if silent != 0 || elsewhere != 0 && state == State::Alone {
+            let who = thread(self, active.trailing_zeros());
+            machine.fault(Kind::InactiveLane, pc, None, active.count_ones().into(), (block, who), || {
+                format!("names lanes {named:#010x}, of which {missing:#010x} do not come")
+            });
+        }
+        self.fragments[current].state = State::Ready;
+        match inst.op {
+            Op::WarpSync => block.clocks.meet(self.index, machine.tick),
+            Op::LoadMatrix { count, transposed, wide_address } => {
+                machine.load_matrix(inst, (count, transposed, wide_address), pc, all, self, block);
+            }
+            _ => {
+                let strays = rare(inst, &machine.kernel.lists, &mut self.regs, all).unwrap_or(0);
+                if strays != 0 {
+                    let lane = strays.trailing_zeros();
+                    let who = thread(self, lane);
+                    machine.fault(
+                        Kind::InactiveLane,
+                        pc,
+                        None,
+                        strays.count_ones().into(),
+                        (block, who),
+                        || format!("lane {lane} takes the value of a lane that takes no part"),
+                    );
+                }
+            }
+        }
+        if all != active {
+            for other in &mut self.fragments {
+                if other.state == State::Sync && other.pc == pc {
+                    other.pc += 1;
+                    other.state = State::Ready;
+                }
+            }
+        }
+        true
+    }
+
+    /// When no fragment can go on: whether one is made to. Otherwise the warp waits at a barrier.
+    fn resolve(&mut self, block: &mut Block, machine: &mut Machine<'_>) -> bool {
+        if let Some(fragment) = self.fragments.iter_mut().find(|fragment| fragment.state == State::Sync) {
+            fragment.state = State::Alone;
+            return true;
+        }
+        let here: Vec<(u32, u32)> =
+            self.fragments.iter().map(|fragment| (fragment.pc, fragment.mask)).collect();
+        let lanes = here.iter().fold(0, |lanes, (_, mask)| lanes | mask);
+        let (pc, mask) = here[0];
+        if lanes != self.live {
+            self.note_divergence(pc, lanes, self.live & !lanes, block, machine);
+        } else if here.iter().any(|&(other, _)| other != pc) {
+            self.note_divergence(pc, mask, self.live & !mask, block, machine);
+        }
+        let inst = &machine.kernel.code[pc as usize];
+        let (number, count) = self.barrier_operands(inst, mask);
+        let mut arrival = self.arrival(machine.kernel, pc, mask, machine.tick, true);
+        arrival.lanes = lanes;
+        for &(pc, mask) in &here[1..] {
+            arrival.holds |= self.arrival(machine.kernel, pc, mask, machine.tick, true).holds;
+        }
+        self.waits = true;
+        block.arrive(number, count, arrival, machine);
+        false
+    }
+
+    fn note_divergence(&self, pc: u32, here: u32, elsewhere: u32, block: &Block, machine: &mut Machine<'_>) {
+        let who = (32 * self.index as u32 + here.trailing_zeros()) as u16;
+        machine.fault(Kind::DivergentBarrier, pc, None, here.count_ones().into(), (block, who), || {
+            format!("lanes {here:#010x} of a warp wait at a barrier, and {elsewhere:#010x} do not come to it with them")
+        });
+    }
+
+    fn arrival(&self, kernel: &Kernel, pc: u32, lanes: u32, tick: u32, waits: bool) -> Arrival {
+        let holds = lanes & self.regs.holds(kernel.code[pc as usize].c, false);
+        Arrival { warp: self.index, tick, pc, waits, lanes, holds }
+    }
+
+    fn barrier_operands(&self, inst: &Inst, mask: u32) -> (u32, Option<u32>) {
+        let lane = mask.trailing_zeros() as usize;
+        let value = |reg: Reg| (reg != Reg::NONE).then(|| self.regs.w32[reg.index()][lane]);
+        (value(inst.a).unwrap_or(0), value(inst.b))
+    }
+
+    /// Lets the fragments at a barrier go on, each after what the barrier tells it.
+    pub fn pass(&mut self, kernel: &Kernel, mut tell: impl FnMut(&Inst, u32, &mut Registers)) {
+        self.waits = false;
+        for fragment in self.fragments.iter_mut().filter(|fragment| fragment.state == State::Barrier) {
+            tell(&kernel.code[fragment.pc as usize], fragment.mask, &mut self.regs);
+            fragment.pc += 1;
+            fragment.state = State::Ready;
+        }
+    }
+}
+
+/// The lanes of a mask, from the first.
+pub(super) fn lanes(mut mask: u32) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let lane = (mask != 0).then(|| mask.trailing_zeros() as usize);
+        mask &= mask.wrapping_sub(1);
+        lane
+    })
+}

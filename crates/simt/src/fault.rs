@@ -1,0 +1,200 @@
+//! What a kernel did wrong, and where.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::program::{Kernel, Site};
+
+/// A kind of fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// An access outside every buffer, or past the end of one.
+    OutOfBounds,
+    /// An address that is no multiple of the bytes accessed.
+    Misaligned,
+    /// A read of what nobody wrote.
+    Uninitialised,
+    /// A write to a buffer that is only to be read.
+    WriteToInput,
+    /// Two threads of a block use the same shared memory, one of them writes, and nothing orders them.
+    SharedRace,
+    /// The same in global memory, by threads of one block or of several.
+    GlobalRace,
+    /// Threads of a warp do not reach a barrier together.
+    DivergentBarrier,
+    /// A barrier of all threads is met after some have ended.
+    BarrierAfterExit,
+    /// A shuffle asks a lane that takes no part in it, or names lanes that never come.
+    InactiveLane,
+    /// An operation of a warp is executed by a lane that its mask does not name, or lanes disagree about the mask.
+    WrongMask,
+    /// Threads wait for each other, and none goes on.
+    Deadlock,
+    /// The launch took more instructions than it may.
+    Endless,
+    /// `__trap()`, or an assertion that does not hold.
+    Trap,
+    /// A barrier's number or count is not one.
+    BadBarrier,
+    /// An asynchronous copy was never waited for.
+    NeverWaited,
+}
+
+impl Kind {
+    /// The name in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::OutOfBounds => "out_of_bounds",
+            Kind::Misaligned => "misaligned",
+            Kind::Uninitialised => "uninitialised",
+            Kind::WriteToInput => "write_to_input",
+            Kind::SharedRace => "shared_race",
+            Kind::GlobalRace => "global_race",
+            Kind::DivergentBarrier => "divergent_barrier",
+            Kind::BarrierAfterExit => "barrier_after_exit",
+            Kind::InactiveLane => "inactive_lane",
+            Kind::WrongMask => "wrong_mask",
+            Kind::Deadlock => "deadlock",
+            Kind::Endless => "endless",
+            Kind::Trap => "trap",
+            Kind::BadBarrier => "bad_barrier",
+            Kind::NeverWaited => "never_waited",
+        }
+    }
+
+    /// Whether the launch cannot go on after it.
+    pub fn ends(self) -> bool {
+        matches!(self, Kind::Deadlock | Kind::Endless | Kind::Trap)
+    }
+}
+
+/// A line of a source.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+pub struct Line {
+    /// The file, where the PTX says.
+    pub file: Option<String>,
+    /// The line in the file, from 1; in the PTX if there is no file.
+    pub line: u32,
+}
+
+impl Line {
+    /// That of an instruction.
+    pub(crate) fn of(kernel: &Kernel, pc: u32) -> Line {
+        let site = kernel.sites.get(pc as usize).copied().unwrap_or(Site::default());
+        match kernel.files.get(site.file as usize) {
+            Some(file) if site.line > 0 => Line { file: Some(file.clone()), line: site.line },
+            _ => Line { file: None, line: site.ptx },
+        }
+    }
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.file {
+            Some(file) => write!(f, "{file}:{}", self.line),
+            None => write!(f, "PTX line {}", self.line),
+        }
+    }
+}
+
+/// A thread of a grid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Thread {
+    /// `blockIdx`
+    pub block: [u32; 3],
+    /// `threadIdx`
+    pub thread: [u32; 3],
+}
+
+impl fmt::Display for Thread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ([x, y, z], [a, b, c]) = (self.block, self.thread);
+        write!(f, "block ({x}, {y}, {z}), thread ({a}, {b}, {c})")
+    }
+}
+
+/// A fault, told once for each place.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Fault {
+    /// Which.
+    pub kind: Kind,
+    /// The kernel.
+    pub kernel: String,
+    /// Where.
+    pub line: Line,
+    /// The other access of a race.
+    pub other: Option<Line>,
+    /// How many threads did it, over all executions.
+    pub count: u64,
+    /// By whom first.
+    pub thread: Thread,
+    /// The first in words: `reads 4 bytes at 4096 of x, which has 4096`.
+    pub detail: String,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} ({}", self.line, self.detail, self.thread)?;
+        if self.count > 1 {
+            write!(f, "; {} times in all", self.count)?;
+        }
+        write!(f, ")")
+    }
+}
+
+/// Faults as they come.
+#[derive(Debug, Default)]
+pub(crate) struct Faults {
+    list: Vec<(u32, Fault)>,
+    known: HashMap<(Kind, u32, u32), usize>,
+}
+
+impl Faults {
+    /// Notes `count` threads at an instruction, the first of which is told about only if the fault is new.
+    pub fn note(
+        &mut self,
+        kernel: &Kernel,
+        kind: Kind,
+        pc: u32,
+        other: Option<u32>,
+        count: u64,
+        first: impl FnOnce() -> (Thread, String),
+    ) {
+        let key = (kind, pc, other.unwrap_or(u32::MAX));
+        if let Some(&index) = self.known.get(&key) {
+            self.list[index].1.count += count;
+            return;
+        }
+        let (thread, detail) = first();
+        self.known.insert(key, self.list.len());
+        let fault = Fault {
+            kind,
+            kernel: kernel.name.clone(),
+            line: Line::of(kernel, pc),
+            other: other.map(|pc| Line::of(kernel, pc)),
+            count,
+            thread,
+            detail,
+        };
+        self.list.push((pc, fault));
+    }
+
+    /// All, by kind and place. Instructions of one line are told together.
+    pub fn finish(self) -> Vec<Fault> {
+        let mut faults: Vec<Fault> = Vec::new();
+        for (_, fault) in self.list {
+            let same = |known: &&mut Fault| {
+                known.kind == fault.kind && known.line == fault.line && known.other == fault.other
+            };
+            match faults.iter_mut().find(same) {
+                Some(known) => known.count += fault.count,
+                None => faults.push(fault),
+            }
+        }
+        faults.sort_by(|a, b| (a.kind, &a.line).cmp(&(b.kind, &b.line)));
+        faults
+    }
+}

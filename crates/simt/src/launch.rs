@@ -1,0 +1,145 @@
+//! What a launch is asked for, and what comes of it.
+
+use serde::Serialize;
+
+use crate::fault::Fault;
+use crate::memory::Pointer;
+use crate::meter::Meter;
+
+/// An argument of a kernel.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[allow(missing_docs)]
+pub enum Argument {
+    Pointer(Pointer),
+    I32(i32),
+    U32(u32),
+    I64(i64),
+    U64(u64),
+    F32(f32),
+    F64(f64),
+}
+
+impl Argument {
+    pub(crate) fn bytes(self) -> Vec<u8> {
+        match self {
+            Argument::Pointer(Pointer(value)) => value.to_le_bytes().into(),
+            Argument::I32(value) => value.to_le_bytes().into(),
+            Argument::U32(value) => value.to_le_bytes().into(),
+            Argument::I64(value) => value.to_le_bytes().into(),
+            Argument::U64(value) => value.to_le_bytes().into(),
+            Argument::F32(value) => value.to_le_bytes().into(),
+            Argument::F64(value) => value.to_le_bytes().into(),
+        }
+    }
+}
+
+/// A launch.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Launch {
+    /// `gridDim`
+    pub grid: [u32; 3],
+    /// `blockDim`
+    pub block: [u32; 3],
+    /// Bytes of dynamic shared memory.
+    pub shared: u32,
+    /// In the order of the parameters.
+    pub arguments: Vec<Argument>,
+}
+
+/// In which order blocks, warps and diverged lanes run. Each repeats exactly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Schedule {
+    /// From the first to the last.
+    #[default]
+    Forward,
+    /// From the last to the first.
+    Reverse,
+    /// In an order drawn from a seed, with warps taking turns at odd moments.
+    Random(u64),
+}
+
+/// Limits and order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// The order.
+    pub schedule: Schedule,
+    /// Instructions of warps that a launch may take.
+    pub limit: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings { schedule: Schedule::Forward, limit: 1 << 31 }
+    }
+}
+
+/// Why a kernel was not launched at all.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// The wrong number of arguments.
+    #[error("kernel `{kernel}` takes {expected} arguments, and got {got}")]
+    Arguments {
+        /// The kernel.
+        kernel: String,
+        /// Parameters it has.
+        expected: usize,
+        /// Arguments given.
+        got: usize,
+    },
+    /// An argument of another size than the parameter.
+    #[error("parameter {index} of kernel `{kernel}` has {expected} bytes, and the argument {got}")]
+    ArgumentSize {
+        /// The kernel.
+        kernel: String,
+        /// Which, from 0.
+        index: usize,
+        /// Bytes of the parameter.
+        expected: usize,
+        /// Bytes of the argument.
+        got: usize,
+    },
+    /// A grid or block of a size that no device takes.
+    #[error("a {what} of {} x {} x {} is none: {why}", size[0], size[1], size[2])]
+    Size {
+        /// `grid` or `block`.
+        what: &'static str,
+        /// The size.
+        size: [u32; 3],
+        /// What is allowed.
+        why: &'static str,
+    },
+    /// More shared memory than a block may have.
+    #[error("a block asks for {asked} bytes of shared memory, and may have {most}")]
+    Shared {
+        /// Static and dynamic bytes.
+        asked: u64,
+        /// The limit.
+        most: u64,
+    },
+    /// The kernel says how many threads it is for.
+    #[error("kernel `{kernel}` is compiled for {what}, and a block of {threads} was asked for")]
+    Threads {
+        /// The kernel.
+        kernel: String,
+        /// What it says.
+        what: String,
+        /// Threads of the block.
+        threads: u32,
+    },
+}
+
+/// What came of a launch.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// The kernel.
+    pub kernel: String,
+    /// What it did wrong. Results after a fault are what this machine made of it.
+    pub faults: Vec<Fault>,
+    /// What it did.
+    pub meter: Meter,
+    /// What it printed, up to a limit.
+    pub printed: String,
+    /// Whether all threads came to their end.
+    pub finished: bool,
+}

@@ -1,0 +1,314 @@
+//! Who used which word last, and what orders two threads.
+//!
+//! Every word of shared memory, and of global memory that may be written, remembers its last write and its last reads: by which thread, at
+//! which instruction and when. *When* is a tick, counted over the whole launch, of which every instruction has its own. Two accesses of a
+//! word race if they are of two threads, one writes, not both are atomic, and nothing orders the earlier before the later. What orders:
+//!
+//! - within a block, barriers: [`Clocks`] hold for each warp up to which tick it has seen what each other did. `__syncwarp` moves a warp's
+//!   own; a shuffle orders no memory, as CUDA says.
+//! - between blocks, a fence and an atomic operation of which another block later sees the result: [`Releases`].
+//!
+//! Two reads by two threads are remembered as one thread of a set of warps, so some races with the first of several readers go unseen. A
+//! thread that is accused has raced.
+
+use std::collections::HashMap;
+
+/// Nobody.
+const NONE: u32 = 0;
+
+/// An access.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Mark {
+    /// When; 0 if never.
+    pub tick: u32,
+    /// Index of the block.
+    pub block: u32,
+    /// The instruction.
+    pub pc: u32,
+    /// The thread within the block.
+    pub thread: u16,
+    /// Which bytes of the word.
+    pub bytes: u8,
+    /// Whether it is of a kind that cannot race with its like.
+    pub atomic: bool,
+}
+
+impl Mark {
+    fn warp(&self) -> usize {
+        usize::from(self.thread) / 32
+    }
+}
+
+/// What a word remembers.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Cell {
+    /// The last write that was not atomic.
+    write: Mark,
+    /// The last atomic operation. It hides no write before it: another atomic operation may race with that.
+    atomic: Mark,
+    read: Mark,
+    /// Warps of the block that read, none of which is known to have read before another.
+    readers: u32,
+    /// When the first of them did.
+    since: u32,
+    /// Whether several threads of one warp are among them.
+    crowd: bool,
+}
+
+/// Up to which tick each warp of a block has seen what each other did.
+#[derive(Debug, Clone)]
+pub(crate) struct Clocks {
+    warps: usize,
+    seen: Vec<u32>,
+}
+
+impl Clocks {
+    pub fn new(warps: usize) -> Clocks {
+        Clocks { warps, seen: vec![0; warps * warps] }
+    }
+
+    /// A warp's lanes have met at `tick`.
+    pub fn meet(&mut self, warp: usize, tick: u32) {
+        self.seen[warp * self.warps + warp] = tick;
+    }
+
+    /// Warps have met at a barrier at which each arrived at its tick. Those that did not wait have seen nothing.
+    pub fn barrier(&mut self, arrivals: &[(usize, u32, bool)]) {
+        let mut all = vec![0; self.warps];
+        for &(warp, tick, _) in arrivals {
+            for (all, &seen) in all.iter_mut().zip(&self.seen[warp * self.warps..][..self.warps]) {
+                *all = (*all).max(seen);
+            }
+            all[warp] = all[warp].max(tick);
+        }
+        for &(warp, _, waited) in arrivals {
+            if waited {
+                self.seen[warp * self.warps..][..self.warps].copy_from_slice(&all);
+            }
+        }
+    }
+
+    #[inline]
+    fn sees(&self, warp: usize, mark: &Mark) -> bool {
+        mark.tick < self.seen[warp * self.warps + mark.warp()]
+    }
+
+    #[inline]
+    fn sees_all(&self, warp: usize, readers: u32, tick: u32) -> bool {
+        let mut left = readers;
+        while left != 0 {
+            let reader = left.trailing_zeros() as usize;
+            if tick >= self.seen[warp * self.warps + reader] {
+                return false;
+            }
+            left &= left - 1;
+        }
+        true
+    }
+}
+
+/// What blocks have let others see, by the location of an atomic operation.
+#[derive(Debug, Default)]
+pub(crate) struct Releases {
+    locations: HashMap<u64, Location>,
+}
+
+#[derive(Debug, Default)]
+struct Location {
+    /// How many have released here.
+    count: u32,
+    blocks: HashMap<u32, Vec<Release>>,
+}
+
+#[derive(Debug)]
+struct Release {
+    /// As the how-manieth at its location.
+    place: u32,
+    tick: u32,
+    /// What the block itself had got to see by then.
+    acquired: Acquired,
+}
+
+/// What a block has got to see: locations, and how many had released there.
+pub(crate) type Acquired = Vec<(u64, u32)>;
+
+impl Releases {
+    pub fn release(&mut self, address: u64, block: u32, tick: u32, acquired: &Acquired) {
+        let location = self.locations.entry(address).or_default();
+        location.count += 1;
+        let release = Release { place: location.count, tick, acquired: acquired.clone() };
+        location.blocks.entry(block).or_default().push(release);
+    }
+
+    pub fn acquire(&self, address: u64, acquired: &mut Acquired) {
+        let Some(location) = self.locations.get(&address) else { return };
+        match acquired.iter_mut().find(|(known, _)| *known == address) {
+            Some((_, count)) => *count = location.count,
+            None => acquired.push((address, location.count)),
+        }
+    }
+
+    /// Whether who has acquired this sees what was done at a mark.
+    fn orders(&self, mark: &Mark, acquired: &Acquired) -> bool {
+        let direct = |&(address, count): &(u64, u32)| {
+            let releases = self.locations[&address].blocks.get(&mark.block);
+            releases.is_some_and(|all| all.iter().any(|one| one.place <= count && mark.tick < one.tick))
+        };
+        if acquired.iter().any(direct) {
+            return true;
+        }
+        // By way of other blocks.
+        let mut left = acquired.clone();
+        let mut known: HashMap<u64, u32> = left.iter().copied().collect();
+        while let Some((address, count)) = left.pop() {
+            let location = &self.locations[&address];
+            for release in location.blocks.values().flatten().filter(|one| one.place <= count) {
+                for &(address, count) in &release.acquired {
+                    if direct(&(address, count)) {
+                        return true;
+                    }
+                    let seen = known.entry(address).or_default();
+                    if *seen < count {
+                        *seen = count;
+                        left.push((address, count));
+                    }
+                }
+            }
+        }
+        false
+    }
+}
+
+/// Who accesses.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Actor<'a> {
+    pub tick: u32,
+    pub block: u32,
+    pub pc: u32,
+    pub clocks: &'a Clocks,
+    /// Absent for shared memory, which only one block uses.
+    pub others: Option<(&'a Releases, &'a Acquired)>,
+}
+
+impl Actor<'_> {
+    #[inline]
+    fn races(&self, mark: &Mark, thread: u16, bytes: u8) -> bool {
+        mark.tick != NONE && mark.bytes & bytes != 0 && !self.ordered(mark, thread)
+    }
+
+    fn mark(&self, thread: u16, bytes: u8, atomic: bool) -> Mark {
+        Mark { tick: self.tick, block: self.block, pc: self.pc, thread, bytes, atomic }
+    }
+
+    #[inline]
+    fn ordered(&self, mark: &Mark, thread: u16) -> bool {
+        if mark.block != self.block {
+            return self.others.is_none_or(|(releases, acquired)| releases.orders(mark, acquired));
+        }
+        mark.thread == thread || self.clocks.sees(usize::from(thread) / 32, mark)
+    }
+}
+
+impl Cell {
+    /// Notes a read; gives the write with which it races. An atomic one races with no atomic write.
+    #[inline]
+    pub fn read(&mut self, actor: &Actor<'_>, thread: u16, bytes: u8, atomic: bool) -> Option<Mark> {
+        let mut race = actor.races(&self.write, thread, bytes).then_some(self.write);
+        if race.is_none() && !atomic && actor.races(&self.atomic, thread, bytes) {
+            race = Some(self.atomic);
+        }
+        let warp = 1 << (thread / 32);
+        if self.read.tick == NONE || self.read.block != actor.block || self.reads_ordered(actor, thread) {
+            (self.readers, self.since, self.crowd) = (warp, actor.tick, false);
+        } else {
+            self.crowd |= self.read.thread != thread && self.readers & warp != 0;
+            self.readers |= warp;
+        }
+        self.read = actor.mark(thread, bytes, atomic);
+        race
+    }
+
+    /// Notes a write; gives the access with which it races. A write of `same` bytes as were there races with no other write.
+    #[inline]
+    pub fn write(
+        &mut self,
+        actor: &Actor<'_>,
+        thread: u16,
+        bytes: u8,
+        atomic: bool,
+        same: bool,
+    ) -> Option<Mark> {
+        let mut race = None;
+        // Two lanes of one instruction write at the same time, and race; what one instruction read comes before.
+        if !same && actor.races(&self.write, thread, bytes) {
+            race = Some(self.write);
+        }
+        if race.is_none() && !same && !atomic && actor.races(&self.atomic, thread, bytes) {
+            race = Some(self.atomic);
+        }
+        if race.is_none()
+            && self.read.tick != NONE
+            && self.read.tick != actor.tick
+            && self.read.bytes & bytes != 0
+            && !(atomic && self.read.atomic)
+            && !self.reads_ordered(actor, thread)
+        {
+            race = Some(self.read);
+        }
+        let mark = actor.mark(thread, bytes, atomic);
+        if atomic {
+            self.atomic = mark;
+        } else {
+            self.write = mark;
+        }
+        (self.read, self.readers, self.crowd) = (Mark::default(), 0, false);
+        race
+    }
+
+    /// Whether the reads may all be ordered before. Of the last that is known; the others came between the first and it, and are only
+    /// held against a warp that has not even seen the first.
+    fn reads_ordered(&self, actor: &Actor<'_>, thread: u16) -> bool {
+        if !actor.ordered(&self.read, thread) {
+            return false;
+        }
+        if self.read.block != actor.block {
+            return true;
+        }
+        let (warp, own) = (usize::from(thread) / 32, 1 << (thread / 32));
+        // Own reads need no order, unless another thread of the warp read as well.
+        let others = if self.crowd { self.readers } else { self.readers & !own };
+        actor.clocks.sees_all(warp, others, self.since)
+    }
+}
+
+/// Cells of a buffer, made where it is used.
+#[derive(Debug, Default)]
+pub(crate) struct Shadow {
+    pages: Vec<Option<Box<[Cell; PAGE]>>>,
+}
+
+const PAGE: usize = 1024;
+
+impl Shadow {
+    pub fn new(words: usize) -> Shadow {
+        let mut pages = Vec::new();
+        pages.resize_with(words.div_ceil(PAGE), || None);
+        Shadow { pages }
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        for page in self.pages.iter_mut().flatten() {
+            page.fill(Cell::default());
+        }
+    }
+
+    #[inline]
+    pub fn cell(&mut self, word: usize) -> &mut Cell {
+        let page = self.pages[word / PAGE].get_or_insert_with(|| {
+            let cells: Box<[Cell]> = vec![Cell::default(); PAGE].into();
+            cells.try_into().expect("as many as a page has")
+        });
+        &mut page[word % PAGE]
+    }
+}
