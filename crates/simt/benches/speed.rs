@@ -154,7 +154,8 @@ fn main() {
             let arguments = (bench.arguments)(&mut memory);
             let launch = Launch { grid: bench.grid, block: [bench.block, 1, 1], shared: 0, arguments };
             let started = Instant::now();
-            let report = execute::launch(&kernel, &launch, &mut memory, &Settings::default()).expect("a launch");
+            let report =
+                execute::launch(&kernel, &launch, &mut memory, &Settings::default()).expect("a launch");
             best = best.min(started.elapsed().as_secs_f64());
             if begun.elapsed().as_secs_f64() > SECONDS {
                 break report;
