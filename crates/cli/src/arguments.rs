@@ -291,6 +291,7 @@ pub enum LanguageChoice {
     Python,
     C,
     Rust,
+    Cuda,
 }
 
 impl From<LanguageChoice> for Language {
@@ -299,6 +300,7 @@ impl From<LanguageChoice> for Language {
             LanguageChoice::Python => Self::Python,
             LanguageChoice::C => Self::C,
             LanguageChoice::Rust => Self::Rust,
+            LanguageChoice::Cuda => Self::Cuda,
         }
     }
 }
