@@ -306,6 +306,7 @@ pub enum LanguageChoice {
     Python,
     C,
     Rust,
+    Cuda,
 }
 
 impl From<LanguageChoice> for Language {
@@ -314,6 +315,7 @@ impl From<LanguageChoice> for Language {
             LanguageChoice::Python => Self::Python,
             LanguageChoice::C => Self::C,
             LanguageChoice::Rust => Self::Rust,
+            LanguageChoice::Cuda => Self::Cuda,
         }
     }
 }

@@ -41,14 +41,15 @@ pub fn doctor(options: &DoctorOptions, common: &Common) -> Result<Exit, Failure>
     line.say("the cage");
     let report = doctor::report(&cage);
     let workshop = workshop(&cage, common)?;
-    let hosts: Vec<HostState> = [Language::Python, Language::C, Language::Rust]
+    let hosts: Vec<HostState> = [Language::Python, Language::C, Language::Rust, Language::Cuda]
         .into_iter()
         .map(|language| try_host(&workshop, language, &|what| line.say(what)))
         .collect();
+    let cuda = doctor::Cuda::find();
     drop(line);
     let mut out = anstream::stdout();
     if options.json {
-        let value = serde_json::json!({ "cage": report, "hosts": hosts });
+        let value = serde_json::json!({ "cage": report, "hosts": hosts, "cuda": cuda });
         writeln!(out, "{value}")?;
     } else {
         write!(out, "{report}")?;
@@ -56,6 +57,7 @@ pub fn doctor(options: &DoctorOptions, common: &Common) -> Result<Exit, Failure>
         for HostState { language, ok, detail } in &hosts {
             writeln!(out, "  {language:<11} {} {detail}", if *ok { "ok " } else { "OFF" })?;
         }
+        write!(out, "{cuda}")?;
     }
     Ok(if report.is_safe() && hosts.iter().any(|host| host.ok) {
         Exit::Accepted
@@ -78,9 +80,7 @@ fn try_host(workshop: &Workshop, language: Language, progress: &dyn Fn(&str)) ->
     let attempt = || -> Result<String, String> {
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
         let challenge = challenges::ALL[0];
-        let files =
-            emit::starter(challenge, language, "doctor").expect("a starter for each of these languages");
-        for (path, text) in files {
+        for (path, text) in emit::starter(challenge, language, "doctor") {
             let path = folder.path().join(path);
             fs::create_dir_all(path.parent().expect("inside a folder")).map_err(|error| error.to_string())?;
             fs::write(path, text).map_err(|error| error.to_string())?;

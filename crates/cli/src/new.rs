@@ -43,8 +43,7 @@ fn lay_out(challenge: &Challenge, options: &NewOptions, name: &str, into: &Path)
         )));
     }
     let language = options.language.into();
-    let files = emit::starter(challenge, language, name)
-        .ok_or_else(|| Failure::Usage(format!("{} cannot be answered in {language} yet", challenge.id)))?;
+    let files = emit::starter(challenge, language, name);
     let documents = [("PROMPT.md", prompt(challenge.id).to_owned()), ("CONTRACT.md", emit::page(challenge))];
     for (path, text) in files.into_iter().chain(documents) {
         let path = into.join(path);

@@ -361,8 +361,10 @@ fn check_contracts(challenge: &'static Challenge) {
     }
     assert!(seen >= 2, "{seen} contracts found");
     let starters = house().join("challenges").join(challenge.id).join("starter");
-    for (language, folder) in [(Language::Python, "python"), (Language::C, "c"), (Language::Rust, "rust")] {
-        for (path, text) in emit::starter(challenge, language, "your-name").expect("a starter") {
+    for (language, folder) in
+        [(Language::Python, "python"), (Language::C, "c"), (Language::Rust, "rust"), (Language::Cuda, "cuda")]
+    {
+        for (path, text) in emit::starter(challenge, language, "your-name") {
             let path = starters.join(folder).join(path);
             let committed = fs::read_to_string(&path).unwrap_or_default();
             assert_eq!(committed, text, "{}: lay it out again with `tribunal new`", path.display());

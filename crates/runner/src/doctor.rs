@@ -1,10 +1,12 @@
 //! What this machine can do for the judge, found out by doing it.
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::MachineError;
+use crate::build;
 use crate::cage::{Applied, Attempt, Cage, Tier};
 
 /// The state of the cage on this machine.
@@ -44,6 +46,62 @@ pub fn report(cage: &Cage) -> Report {
             let (applied, attempts) = partial.unzip();
             let attempts = attempts.unwrap_or_default();
             Report { cage: applied, attempts, trouble: Some(error.to_string()), processors }
+        }
+    }
+}
+
+/// Folders in which a GPU's driver is found.
+const DRIVER_FOLDERS: [&str; 6] = [
+    "/usr/lib/x86_64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu",
+    "/usr/lib64",
+    "/usr/lib",
+    "/usr/lib/wsl/lib",
+    "/usr/local/nvidia/lib64",
+];
+
+/// What this machine has for CUDA.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cuda {
+    /// The clang that compiles CUDA sources, and its version.
+    pub clang: Option<(PathBuf, String)>,
+    /// NVIDIA's runtime compiler.
+    pub nvrtc: Option<PathBuf>,
+    /// The driver of a GPU.
+    pub driver: Option<PathBuf>,
+}
+
+impl Cuda {
+    /// Looks for them. None is loaded.
+    pub fn find() -> Self {
+        let driver = DRIVER_FOLDERS.iter().map(|folder| Path::new(folder).join("libcuda.so.1"));
+        Self {
+            clang: build::clang().ok(),
+            nvrtc: build::nvrtc().ok(),
+            driver: driver.into_iter().find(|path| path.is_file()),
+        }
+    }
+}
+
+impl fmt::Display for Cuda {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "CUDA")?;
+        match &self.clang {
+            Some((program, version)) => writeln!(f, "  clang       {version}, {}", program.display())?,
+            None => writeln!(f, "  clang       none that makes PTX: apt install clang-19, or the like")?,
+        }
+        match &self.nvrtc {
+            Some(path) => writeln!(f, "  nvrtc       {}", path.display())?,
+            None => writeln!(
+                f,
+                "  nvrtc       none, and needed only where a manifest asks for it: pip install nvidia-cuda-nvrtc, or set {} to \
+                 its library",
+                build::NVRTC_VARIABLE
+            )?,
+        }
+        match &self.driver {
+            Some(path) => writeln!(f, "  driver      {}", path.display()),
+            None => writeln!(f, "  driver      none: kernels run on the processor"),
         }
     }
 }

@@ -28,10 +28,11 @@ pub use python::Python;
 pub use session::{Session, SessionLimits};
 pub use submission::{Submission, SubmissionError};
 
-/// Turns this process into the launcher of a cage or into a host, if it was started as one; returns at once otherwise.
+/// Turns this process into the launcher of a cage, into a host or into a compiler, if it was started as one; returns at once otherwise.
 ///
 /// Must come first in `main` of any program that judges: it starts itself again as these, and no thread may run yet.
 pub fn enter() {
     cage::enter_if_launched();
     host::enter_if_host();
+    build::enter_if_compiler();
 }

@@ -1,6 +1,7 @@
 //! What a contestant is given, made from a challenge's description.
 
 mod c;
+mod cuda;
 mod page;
 mod python;
 mod rust;
@@ -14,9 +15,7 @@ pub type File = (&'static str, String);
 
 /// Everything a contestant starts from in a language: a manifest, the contract where it is a file, and a starter
 /// whose operations all refuse. `name` is the contestant's.
-///
-/// `None` where the challenge cannot be answered in that language yet.
-pub fn starter(challenge: &Challenge, language: Language, name: &str) -> Option<Vec<File>> {
+pub fn starter(challenge: &Challenge, language: Language, name: &str) -> Vec<File> {
     let (entry, mut files) = match language {
         Language::Python => ("submission.py", vec![("submission.py", python::starter(challenge))]),
         Language::C => (
@@ -31,10 +30,14 @@ pub fn starter(challenge: &Challenge, language: Language, name: &str) -> Option<
                 ("src/lib.rs", rust::starter(challenge)),
             ],
         ),
-        Language::Cuda => return None,
+        Language::Cuda => ("kernels.cu", vec![("kernels.cu", cuda::starter(challenge))]),
     };
-    files.insert(0, ("tribunal.toml", manifest(challenge, language, entry, name)));
-    Some(files)
+    let mut text = manifest(challenge, language, entry, name);
+    if language == Language::Cuda {
+        text += &cuda::launches(challenge);
+    }
+    files.insert(0, ("tribunal.toml", text));
+    files
 }
 
 /// The C header of a challenge.
@@ -93,8 +96,8 @@ mod tests {
     #[test]
     fn every_starter_has_a_manifest_that_parses() {
         for challenge in challenges::ALL {
-            for language in [Language::Python, Language::C, Language::Rust] {
-                let files = starter(challenge, language, "a \"name\"").unwrap();
+            for language in [Language::Python, Language::C, Language::Rust, Language::Cuda] {
+                let files = starter(challenge, language, "a \"name\"");
                 let (path, text) = &files[0];
                 let manifest = Manifest::parse(text, path).unwrap();
                 assert_eq!(manifest.name, "a \"name\"");

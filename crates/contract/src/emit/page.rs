@@ -1,6 +1,6 @@
 //! The contract as a page to read.
 
-use super::{c, wrap};
+use super::{c, cuda, wrap};
 use crate::{Challenge, Field, Kind};
 
 /// What `tribunal challenges <id>` prints of the contract, in Markdown.
@@ -48,6 +48,17 @@ pub fn page(challenge: &Challenge) -> String {
         "\n## In C, C++, Rust or anything with a C ABI\n\n{}\n```c\n{}```\n",
         wrap(&c::calling(), 100, ""),
         c::header(challenge)
+    );
+    text += &format!(
+        "\n## In CUDA\n\n{}\n{}",
+        wrap(
+            "Device code only. The manifest says for each operation which kernels are launched, with which grid and which arguments; it \
+             may name these, `status`, and what it declares itself. `rows` is the product of all axes but the last of the first tensor \
+             with two or more.",
+            100,
+            ""
+        ),
+        cuda::names(challenge)
     );
     text
 }

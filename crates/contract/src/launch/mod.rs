@@ -37,6 +37,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 pub use expression::{Expression, ExpressionError};
+pub(crate) use names::Names;
 pub use plan::{Buffer, Launch, Plan, PlanError, Role, State, Value};
 pub(crate) use read::OperationDocument;
 

@@ -12,14 +12,14 @@ const ROWS: &str = "rows";
 
 /// The names of an operation, before any call.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Names {
-    pub(super) numbers: BTreeSet<String>,
-    pub(super) reals: BTreeSet<String>,
-    pub(super) tensors: BTreeSet<String>,
+pub(crate) struct Names {
+    pub(crate) numbers: BTreeSet<String>,
+    pub(crate) reals: BTreeSet<String>,
+    pub(crate) tensors: BTreeSet<String>,
 }
 
 impl Names {
-    pub(super) fn of(operation: &Operation) -> Self {
+    pub(crate) fn of(operation: &Operation) -> Self {
         let mut names = Self::default();
         for (name, forms) in operation.tensors() {
             names.tensors.insert(name.to_owned());

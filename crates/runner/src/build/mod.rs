@@ -20,7 +20,7 @@ use crate::cache::{cache_folder, create_open, once};
 use crate::cage::{Cage, Ended, Limits, Output, Policy, Profile};
 use crate::{MachineError, Python, Submission, Trouble};
 
-pub(crate) use cuda::clang;
+pub(crate) use cuda::{NVRTC_VARIABLE, clang, enter_if_compiler, nvrtc};
 
 /// How long a build may take.
 const DEADLINE: Duration = Duration::from_secs(600);

@@ -152,7 +152,7 @@ extern "C" __global__ void mathematics(float *f, double *d) {
     sincosf(x, &s, &c);
     f[2] = expf(x) + exp2f(x) + exp10f(x) + expm1f(x) + logf(x) + log2f(x) + log10f(x) + log1pf(x) + tanhf(x) + erff(x) + powf(x, y) + sinf(x) +
            cosf(x) + tanf(x) + s + c + normcdff(x) + ldexpf(x, 3);
-    f[3] = __expf(x) + __exp2f(x) + __exp10f(x) + __logf(x) + __log2f(x) + __log10f(x) + __powf(x, y) + __sinf(x) + __cosf(x) + __tanf(x) +
+    f[3] = __expf(x) + __exp10f(x) + __logf(x) + __log2f(x) + __log10f(x) + __powf(x, y) + __sinf(x) + __cosf(x) + __tanf(x) +
            __tanhf(x) + __fdividef(x, y) + __frcp_rn(x) + __fsqrt_rn(x) + __frsqrt_rn(x) + __saturatef(x);
     f[4] = sqrtf(x) + rsqrtf(x) + fmaf(x, y, x) + fmaxf(x, y) + fminf(x, y) + fabsf(x) + floorf(x) + ceilf(x) + rintf(x) + roundf(x) + truncf(x) +
            nearbyintf(x) + copysignf(x, y) + fmodf(x, y) + fdimf(x, y) + x / y + fdividef(x, y);

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
+use tribunal_contract::{Language, challenges, emit};
 use tribunal_runner::{Artefact, Ptx};
 
 use crate::builds::{make, message};
@@ -65,14 +66,64 @@ fn a_source_that_uses_everything_compiles_and_needs_no_library() {
 }
 
 #[test]
-fn a_source_may_be_in_parts() {
-    let toy = cuda(
+fn the_other_compiler_takes_the_same_source_where_it_is() {
+    let broad = include_str!("../cuda/broad.cu");
+    let kernels = [
+        "indices",
+        "vectors",
+        "warps",
+        "atomics",
+        "bits",
+        "mathematics",
+        "halves",
+        "groups",
+        "copies",
+        "words",
+    ];
+    let says = format!("compiler = \"nvrtc\"\n{}", launching(&kernels));
+    let Some((made, text)) = ptx(&toy_that_says("cuda", "broad.cu", &says, &[("broad.cu", broad)])) else {
+        return;
+    };
+    assert!(made.compiler.is_some_and(|version| version.starts_with("NVRTC release ")));
+    assert!(text.contains(".entry mathematics") && text.contains("\"./broad.cu\""));
+
+    let says = format!("compiler = \"nvrtc\"\n{}", launching(&["k"]));
+    let by_nvrtc = |source: &str, more: &[(&str, &str)]| {
+        let files: Vec<_> = more.iter().copied().chain([("kernels.cu", source)]).collect();
+        toy_that_says("cuda", "kernels.cu", &says, &files)
+    };
+    ptx(&by_nvrtc(PARTS[0].1, &PARTS[1..])).unwrap();
+    let said =
+        message(&by_nvrtc("extern \"C\" __global__ void k(float *x) {\n    x[0] = expf(y);\n}\n", &[]))
+            .unwrap();
+    assert!(said.starts_with("kernels.cu(2): error: identifier \"y\" is undefined"), "{said}");
+    let outside = tempfile::tempdir().unwrap();
+    fs::set_permissions(outside.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let secret = outside.path().join("secret.h");
+    fs::write(&secret, "THE-SECRET is no C\n").unwrap();
+    for path in [secret.to_str().unwrap(), "/etc/passwd"] {
+        let source = format!("#include \"{path}\"\nextern \"C\" __global__ void k() {{}}\n");
+        let said = message(&by_nvrtc(&source, &[])).unwrap();
+        assert!(
+            said.starts_with("kernels.cu(1): ") && !said.contains("THE-SECRET") && !said.contains("root:"),
+            "{said}"
+        );
+    }
+}
+
+const PARTS: [(&str, &str); 4] = [
+    (
+        "kernels.cu",
         "#include \"parts/twice.cuh\"\n#include \"more.cuh\"\nextern \"C\" __global__ void k(float *x) { x[0] = twice(x[1]) + more; }\n",
-        &[
-            ("parts/twice.cuh", "__device__ float twice(float x) { return 2.0f * x; }\n"),
-            ("more.cuh", "constexpr float more = 1.0f;\n"),
-        ],
-    );
+    ),
+    ("parts/twice.cuh", "#include \"two.cuh\"\n__device__ float twice(float x) { return two * x; }\n"),
+    ("parts/two.cuh", "constexpr float two = 2.0f;\n"),
+    ("more.cuh", "constexpr float more = 1.0f;\n"),
+];
+
+#[test]
+fn a_source_may_be_in_parts() {
+    let toy = cuda(PARTS[0].1, &PARTS[1..]);
     let Some((_, text)) = ptx(&toy) else { return };
     assert!(text.contains(".entry k"));
 }
@@ -132,4 +183,24 @@ fn ptx_is_taken_as_it_is() {
     assert!(message(&toy).unwrap().contains("there are: none at all"));
     let toy = toy_that_says("cuda", "k.cubin", &launching(&["k"]), &[("k.cubin", "")]);
     assert_eq!(message(&toy).unwrap(), "`entry` is k.cubin: expected a .cu source or .ptx");
+}
+
+#[test]
+fn the_starters_compile_as_they_are_laid_out() {
+    for challenge in challenges::ALL {
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        for (path, text) in emit::starter(challenge, Language::Cuda, "alice") {
+            fs::write(folder.path().join(path), text).unwrap();
+        }
+        let Some((_, text)) = ptx(&Toy { folder }) else { return };
+        for operation in challenge.operations {
+            assert!(
+                text.contains(&format!(".entry {}", operation.name)),
+                "{} {}",
+                challenge.id,
+                operation.name
+            );
+        }
+    }
 }

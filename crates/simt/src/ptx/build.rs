@@ -17,6 +17,8 @@ const SHARED_BYTES_MAX: u64 = 1 << 20;
 const LOCAL_BYTES_MAX: u64 = 512 << 10;
 /// Calls and scopes within one another.
 const DEPTH_MAX: usize = 128;
+/// What a scope costs by itself, in statements.
+const SCOPE_WEIGHT: usize = 16;
 /// Statements that are looked at, again in every call of a function.
 const VISITED_MAX: usize = 4 * INSTRUCTIONS_MAX;
 /// Virtual registers.
@@ -620,7 +622,7 @@ impl<'m> Builder<'m> {
                 limit: DEPTH_MAX,
             });
         }
-        self.visited = self.visited.saturating_add(statements.len() + 1);
+        self.visited = self.visited.saturating_add(statements.len() + SCOPE_WEIGHT);
         if self.visited > VISITED_MAX {
             return Err(Error::TooMany { line, what: "statements", limit: VISITED_MAX });
         }
@@ -749,7 +751,7 @@ impl<'m> Builder<'m> {
     }
 
     /// The line of the instruction.
-    pub fn line(&self) -> u32 {
+    pub fn here(&self) -> u32 {
         self.site.ptx
     }
 

@@ -168,10 +168,8 @@ fn reachable(blocks: &[Block]) -> Vec<Block> {
             }
         }
     }
-    let mut count = 0;
-    for number in numbers.iter_mut().filter(|number| **number == 0) {
+    for (count, number) in numbers.iter_mut().filter(|number| **number == 0).enumerate() {
         *number = count;
-        count += 1;
     }
     let kept = blocks.iter().zip(&numbers).filter(|(_, number)| **number != usize::MAX);
     kept.map(|(block, _)| Block {

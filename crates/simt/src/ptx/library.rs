@@ -54,7 +54,7 @@ impl<'m> Builder<'m> {
             return self.assert_fail(name, arguments);
         }
         let Some(function) = name.strip_prefix("__nv_").and_then(function) else {
-            return Err(Error::Call { line: self.line(), name: shown(name) });
+            return Err(Error::Call { line: self.here(), name: shown(name) });
         };
         if arguments.len() != function.arguments || results.len() > 1 {
             return Err(self.operand(name, "takes another number of parameters"));
@@ -167,7 +167,7 @@ impl<'m> Builder<'m> {
     fn format(&mut self) -> Result<u16, Error> {
         let limit = usize::from(u16::MAX);
         if self.formats.len() >= limit {
-            return Err(Error::TooMany { line: self.line(), what: "calls of `printf`", limit });
+            return Err(Error::TooMany { line: self.here(), what: "calls of `printf`", limit });
         }
         self.formats.push(Format { text: String::new() });
         Ok(self.formats.len() as u16 - 1)

@@ -2,11 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{headers, tools};
+use super::tools;
 use crate::MachineError;
 
 /// The oldest version that compiles for compute capability 8.0 as we ask it to.
 const VERSION_MIN: u32 = 14;
+
+/// What is included before every source.
+const PRELUDE: &str = "tribunal/prelude.h";
 
 /// What every source gets. Products and sums are fused, as nvcc does; nothing else departs from IEEE arithmetic.
 const FLAGS: [&str; 16] = [
@@ -65,7 +68,7 @@ impl Clang {
         };
         let mut flags: Vec<String> = FLAGS.map(str::to_owned).to_vec();
         flags.push(format!("--cuda-feature={ptx}"));
-        flags.extend(["-include".to_owned(), headers::PRELUDE.to_owned()]);
+        flags.extend(["-include".to_owned(), PRELUDE.to_owned()]);
         flags
     }
 

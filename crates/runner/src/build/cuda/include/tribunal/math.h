@@ -146,7 +146,6 @@ TRIBUNAL_ROUNDED2(__fdividef, float, "div.approx.ftz.f32", "f")
 #undef TRIBUNAL_ROUNDED1
 #undef TRIBUNAL_ROUNDED2
 #undef TRIBUNAL_ROUNDED3
-TRIBUNAL_DEVICE float __exp2f(float x) { return tribunal_ex2(x); }
 TRIBUNAL_DEVICE float __expf(float x) { return tribunal_ex2(x * 1.44269504f); }
 TRIBUNAL_DEVICE float __exp10f(float x) { return tribunal_ex2(x * 3.32192809f); }
 TRIBUNAL_DEVICE float __log2f(float x) { return tribunal_lg2(x); }

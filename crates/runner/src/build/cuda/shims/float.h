@@ -1,0 +1,3 @@
+// Limits of float and double.
+#pragma once
+#include <cuda/std/cfloat>

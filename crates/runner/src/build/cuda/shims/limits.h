@@ -1,0 +1,3 @@
+// Limits of the integers.
+#pragma once
+#include <cuda/std/climits>

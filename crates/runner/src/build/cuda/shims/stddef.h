@@ -1,0 +1,3 @@
+// Sizes.
+#pragma once
+#include <cuda/std/cstddef>
