@@ -1,4 +1,4 @@
-//! How many instructions of warps a second are emulated, with every check on: `cargo bench -p tribunal-simt`.
+//! How many instructions of warps a second are emulated, with every check on: `cargo bench -p tribunal-simt -- [part of a name]`.
 
 use std::time::Instant;
 
@@ -97,7 +97,11 @@ const BENCHES: [Bench; 6] = [
         grid: [256, 1, 1],
         block: 256,
         arguments: |memory| {
-            vec![floats(memory, "x", Role::Input, 1 << 20), room(memory, "out", 256), Argument::I32(1 << 20)]
+            vec![
+                floats(memory, "x", Role::Input, 1 << 20),
+                floats(memory, "out", Role::InOut, 256),
+                Argument::I32(1 << 20),
+            ]
         },
     },
     Bench {
@@ -144,7 +148,11 @@ const BENCHES: [Bench; 6] = [
 fn main() {
     println!("| kernel | warp instructions | ms | M/s | lanes a warp | faults |");
     println!("|---|--:|--:|--:|--:|--:|");
-    for bench in &BENCHES {
+    let wanted: Vec<String> =
+        std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
+    let is_wanted =
+        |bench: &&Bench| wanted.is_empty() || wanted.iter().any(|part| bench.name.contains(part.as_str()));
+    for bench in BENCHES.iter().filter(is_wanted) {
         let module = Module::parse(bench.text).expect("PTX");
         let kernel = module.kernel(bench.kernel).unwrap_or_else(|error| panic!("{}: {error}", bench.kernel));
         let mut best = f64::INFINITY;

@@ -196,7 +196,7 @@ impl Actor<'_> {
         mark.tick != NONE && mark.bytes & bytes != 0 && !self.ordered(mark, thread)
     }
 
-    fn mark(&self, thread: u16, bytes: u8, atomic: bool) -> Mark {
+    pub fn mark(&self, thread: u16, bytes: u8, atomic: bool) -> Mark {
         Mark { tick: self.tick, block: self.block, pc: self.pc, thread, bytes, atomic }
     }
 
@@ -281,34 +281,190 @@ impl Cell {
     }
 }
 
-/// Cells of a buffer, made where it is used.
+/// Cells of a buffer, 32 to a line.
+///
+/// What warps mostly do is to access whole lines, lane by lane. Such a line remembers one mark for all of its cells, until somebody accesses
+/// a part of it.
 #[derive(Debug, Default)]
 pub(crate) struct Shadow {
-    pages: Vec<Option<Box<[Cell; PAGE]>>>,
+    lines: Vec<Line>,
 }
 
-const PAGE: usize = 1024;
+/// Cells of a line.
+pub(crate) const LINE: usize = 32;
+
+#[derive(Debug, Default)]
+enum Line {
+    /// Nobody was here.
+    #[default]
+    Clean,
+    Whole(Whole),
+    Cells(Box<[Cell; LINE]>),
+}
+
+/// A line that warps access as a whole.
+#[derive(Debug, Default)]
+struct Whole {
+    write: Row,
+    read: Row,
+}
+
+/// An access of a warp to the whole line. The mark's thread is that of the first cell.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Row {
+    pub mark: Mark,
+    /// Cells of a thread, as a power of two.
+    pub shift: u8,
+}
+
+impl Row {
+    fn cell(&self, index: usize) -> Mark {
+        Mark { thread: self.mark.thread + (index as u16 >> self.shift), ..self.mark }
+    }
+
+    /// Whether each cell is surely ordered before the same cell of another.
+    fn is_before(&self, later: &Row, actor: &Actor<'_>) -> bool {
+        let (one, other) = (&self.mark, &later.mark);
+        one.tick == NONE
+            || (one.block, one.thread, self.shift) == (other.block, other.thread, later.shift)
+            || actor.ordered(one, other.thread) && (one.block != other.block || one.thread != other.thread)
+    }
+}
+
+impl Line {
+    fn whole(&mut self) -> Option<&mut Whole> {
+        if let Line::Clean = self {
+            *self = Line::Whole(Whole::default());
+        }
+        match self {
+            Line::Whole(whole) => Some(whole),
+            Line::Clean | Line::Cells(_) => None,
+        }
+    }
+
+    fn cells(&mut self) -> &mut [Cell; LINE] {
+        let cell = |whole: &Whole, index| {
+            let mut cell = Cell::default();
+            if whole.write.mark.tick != NONE {
+                cell.write = whole.write.cell(index);
+            }
+            if whole.read.mark.tick != NONE {
+                cell.read = whole.read.cell(index);
+                (cell.readers, cell.since) = (1 << cell.read.warp(), cell.read.tick);
+            }
+            cell
+        };
+        match self {
+            Line::Clean => *self = Line::Cells(Box::new([Cell::default(); LINE])),
+            Line::Whole(whole) => {
+                *self = Line::Cells(Box::new(std::array::from_fn(|index| cell(whole, index))))
+            }
+            Line::Cells(_) => {}
+        }
+        match self {
+            Line::Cells(cells) => cells,
+            Line::Clean | Line::Whole(_) => unreachable!("it was made cells"),
+        }
+    }
+}
 
 impl Shadow {
-    pub fn new(words: usize) -> Shadow {
-        let mut pages = Vec::new();
-        pages.resize_with(words.div_ceil(PAGE), || None);
-        Shadow { pages }
+    pub fn new(cells: usize) -> Shadow {
+        let mut lines = Vec::new();
+        lines.resize_with(cells.div_ceil(LINE), Line::default);
+        Shadow { lines }
     }
 
     /// Forgets everything.
     pub fn clear(&mut self) {
-        for page in self.pages.iter_mut().flatten() {
-            page.fill(Cell::default());
-        }
+        self.lines.fill_with(Line::default);
     }
 
     #[inline]
-    pub fn cell(&mut self, word: usize) -> &mut Cell {
-        let page = self.pages[word / PAGE].get_or_insert_with(|| {
-            let cells: Box<[Cell]> = vec![Cell::default(); PAGE].into();
-            cells.try_into().expect("as many as a page has")
+    pub fn cell(&mut self, index: usize) -> &mut Cell {
+        &mut self.lines[index / LINE].cells()[index % LINE]
+    }
+
+    /// Notes an access of a warp to whole lines, from the first of them on: `row` is that of the first. Notes nothing, and says so, where
+    /// it may race or somebody accessed a part of a line: then each cell is to be looked at.
+    #[inline]
+    pub fn rows(&mut self, first: usize, count: usize, row: Row, write: bool, actor: &Actor<'_>) -> bool {
+        let lines = &mut self.lines[first..first + count];
+        let at = |line: usize| Row { mark: row.cell(line * LINE), ..row };
+        let clear = lines.iter_mut().enumerate().all(|(index, line)| {
+            let row = at(index);
+            line.whole()
+                .is_some_and(|whole| whole.write.is_before(&row, actor) && whole.read.is_before(&row, actor))
         });
-        &mut page[word % PAGE]
+        if clear {
+            for (index, line) in lines.iter_mut().enumerate() {
+                let Line::Whole(whole) = line else { unreachable!("all are whole") };
+                if write {
+                    *whole = Whole { write: at(index), read: Row::default() };
+                } else {
+                    whole.read = at(index);
+                }
+            }
+        }
+        clear
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn actor(tick: u32, clocks: &Clocks) -> Actor<'_> {
+        Actor { tick, block: 0, pc: tick, clocks, others: None }
+    }
+
+    fn row(actor: &Actor<'_>, thread: u16, shift: u8) -> Row {
+        Row { mark: actor.mark(thread, 0xF, false), shift }
+    }
+
+    #[test]
+    fn a_whole_line_falls_apart_into_what_its_cells_would_remember() {
+        let clocks = Clocks::new(4);
+        let mut shadow = Shadow::new(64);
+        let one = actor(1, &clocks);
+        assert!(shadow.rows(0, 2, row(&one, 32, 1), true, &one), "two lines of pairs");
+        // The threads that wrote may read; others race.
+        let two = actor(2, &clocks);
+        for cell in 0..64 {
+            let own = 32 + cell as u16 / 2;
+            assert!(shadow.cell(cell).read(&two, own, 0xF, false).is_none());
+            let race = shadow.cell(cell).read(&two, 0, 0xF, false).expect("nothing orders them");
+            assert_eq!((race.thread, race.pc), (own, 1));
+        }
+    }
+
+    #[test]
+    fn rows_of_other_warps_need_a_barrier() {
+        let mut clocks = Clocks::new(2);
+        let mut shadow = Shadow::new(32);
+        let one = actor(1, &clocks);
+        assert!(shadow.rows(0, 1, row(&one, 0, 0), true, &one));
+        let two = actor(2, &clocks);
+        assert!(!shadow.rows(0, 1, row(&two, 32, 0), false, &two), "it may race, so cells are asked");
+        assert!(shadow.cell(3).read(&two, 35, 0xF, false).is_some());
+        let mut shadow = Shadow::new(32);
+        assert!(shadow.rows(0, 1, row(&one, 0, 0), true, &one));
+        clocks.barrier(&[(0, 3, true), (1, 3, true)]);
+        let four = actor(4, &clocks);
+        assert!(shadow.rows(0, 1, row(&four, 32, 0), false, &four));
+        // What was read by the other warp since may not be overwritten.
+        let five = actor(5, &clocks);
+        assert!(!shadow.rows(0, 1, row(&five, 0, 0), true, &five));
+        assert!(shadow.cell(0).write(&five, 0, 0xF, false, false).is_some());
+    }
+
+    #[test]
+    fn other_threads_of_a_warp_need_an_order_as_well() {
+        let clocks = Clocks::new(1);
+        let mut shadow = Shadow::new(64);
+        let one = actor(1, &clocks);
+        assert!(shadow.rows(0, 1, row(&one, 0, 0), true, &one));
+        let two = actor(2, &clocks);
+        assert!(!shadow.rows(0, 1, row(&two, 0, 1), false, &two), "cell 1 is now of thread 0");
     }
 }

@@ -10,7 +10,7 @@ pub type Words = [u32; LANES];
 /// A value of 64 bits for each lane.
 pub type Longs = [u64; LANES];
 
-/// A value for each lane.
+/// A value for each lane. `std::array::from_fn` would be a function of its own, and not compiled for AVX2 with its caller.
 #[inline(always)]
 pub fn lanes<T: Copy + Default>(of: impl Fn(usize) -> T) -> [T; LANES] {
     let mut values = [T::default(); LANES];
@@ -23,7 +23,11 @@ pub fn lanes<T: Copy + Default>(of: impl Fn(usize) -> T) -> [T; LANES] {
 /// A bit for each lane.
 #[inline(always)]
 pub fn ballot(of: impl Fn(usize) -> bool) -> u32 {
-    (0..LANES).fold(0, |bits, lane| bits | u32::from(of(lane)) << lane)
+    let mut bits = 0;
+    for lane in 0..LANES {
+        bits |= u32::from(of(lane)) << lane;
+    }
+    bits
 }
 
 #[inline(always)]

@@ -1,11 +1,12 @@
 //! Loads, stores and atomic operations: where each lane's address leads, whether it may go there, and what it costs.
 
 use crate::address::{self, LOCAL, PARAM, SHARED};
+use crate::alu;
 use crate::fault::Kind;
 use crate::memory::{Bitmap, Role};
 use crate::meter::{Count, SECTOR};
 use crate::program::{Access, Atomic, AtomicType, Inst, Kernel, LANES, Order, Reg, Scope, Space};
-use crate::shadow::{Actor, Mark};
+use crate::shadow::{Actor, LINE, Mark, Row, Shadow};
 
 use super::block::Block;
 use super::warp::{Warp, lanes};
@@ -29,6 +30,8 @@ struct Group {
     target: Target,
     mask: u32,
     offsets: [u64; LANES],
+    /// Whether the lanes lie beside one another in their order.
+    row: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,13 +70,14 @@ impl Request {
 }
 
 /// Addresses of all lanes, whether active or not.
+#[inline(always)]
 fn addresses(warp: &Warp, reg: Reg, wide: bool, offset: i32) -> [u64; LANES] {
     if wide {
         let values = &warp.regs.w64[reg.index()];
-        std::array::from_fn(|lane| values[lane].wrapping_add(offset as i64 as u64))
+        alu::each_lane(|lane| values[lane].wrapping_add(offset as i64 as u64))
     } else {
         let values = &warp.regs.w32[reg.index()];
-        std::array::from_fn(|lane| u64::from(values[lane].wrapping_add(offset as u32)))
+        alu::each_lane(|lane| u64::from(values[lane].wrapping_add(offset as u32)))
     }
 }
 
@@ -83,8 +87,11 @@ fn is_contiguous(offsets: &[u64; LANES], mask: u32, size: usize) -> bool {
     let first = mask.trailing_zeros() as usize;
     let begin = offsets[first].wrapping_sub((first * size) as u64);
     if mask == u32::MAX {
-        return (0..LANES)
-            .fold(true, |same, lane| same & (offsets[lane] == begin.wrapping_add((lane * size) as u64)));
+        let mut off = 0;
+        for lane in 0..LANES {
+            off |= offsets[lane] ^ begin.wrapping_add((lane * size) as u64);
+        }
+        return off == 0;
     }
     // From the first lane to the last, without gaps.
     let span = mask >> first;
@@ -151,18 +158,28 @@ fn waves(offsets: &[u64; LANES], mask: u32, size: usize) -> u64 {
 }
 
 impl Machine<'_> {
-    /// The first lane of a mask, and those that go to the same place.
+    /// The first lane of a mask, and those that go to the same place. Each accesses `size` bytes.
     #[inline(always)]
-    fn group(&self, space: Space, addresses: &[u64; LANES], mask: u32) -> Group {
+    fn group(&self, space: Space, addresses: &[u64; LANES], mask: u32, size: usize) -> Group {
+        let row = is_contiguous(addresses, mask, size);
         let target = match space {
             Space::Shared => Target::Shared,
             Space::Local => Target::Local,
             Space::Param => Target::Param,
             Space::Global | Space::Const | Space::Generic => {
-                let segment = address::segment(addresses[mask.trailing_zeros() as usize]);
-                let same = (0..LANES).fold(0, |same, lane| {
-                    same | u32::from(address::segment(addresses[lane]) == segment) << lane
-                });
+                let first = addresses[mask.trailing_zeros() as usize];
+                let last = addresses[31 - mask.leading_zeros() as usize];
+                let segment = address::segment(first);
+                // No buffer is so long that a row could leave a segment and come back.
+                let same = if row && address::segment(last) == segment {
+                    u32::MAX
+                } else {
+                    let mut same = 0;
+                    for (lane, &address) in addresses.iter().enumerate() {
+                        same |= u32::from(address::segment(address) == segment) << lane;
+                    }
+                    same
+                };
                 let target = match segment {
                     SHARED if space == Space::Generic => Target::Shared,
                     LOCAL if space == Space::Generic => Target::Local,
@@ -171,12 +188,12 @@ impl Machine<'_> {
                 };
                 let offsets = match target {
                     Target::Nowhere => *addresses,
-                    _ => std::array::from_fn(|lane| address::offset(addresses[lane])),
+                    _ => alu::each_lane(|lane| address::offset(addresses[lane])),
                 };
-                return Group { target, mask: mask & same, offsets };
+                return Group { target, mask: mask & same, offsets, row: row && same == u32::MAX };
             }
         };
-        Group { target, mask, offsets: *addresses }
+        Group { target, mask, offsets: *addresses, row }
     }
 
     /// The lanes that may access what they ask for. The others have a fault.
@@ -190,6 +207,25 @@ impl Machine<'_> {
             Target::Param => self.params.len() as u64,
             Target::Nowhere => 0,
         };
+        let closed = request.way != Way::Read
+            && match group.target {
+                Target::Global(place) => {
+                    self.memory.at(place).role() == Role::Input || self.is_constant(place)
+                }
+                Target::Param => true,
+                Target::Shared | Target::Local | Target::Nowhere => false,
+            };
+        if group.row && !closed {
+            let first = group.offsets[group.mask.trailing_zeros() as usize];
+            let bytes = u64::from(group.mask.count_ones()) * size;
+            if first & (size - 1) == 0
+                && length >= bytes
+                && first <= length - bytes
+                && group.target != Target::Local
+            {
+                return group.mask;
+            }
+        }
         let (mut outside, mut askew) = (0u32, 0u32);
         let last = length.wrapping_sub(size);
         for lane in 0..LANES {
@@ -215,27 +251,18 @@ impl Machine<'_> {
             });
         }
         let mut admitted = group.mask & !outside & !askew;
-        if request.way != Way::Read && admitted != 0 {
-            let closed = match group.target {
-                Target::Global(place) => {
-                    self.memory.at(place).role() == Role::Input || self.is_constant(place)
-                }
-                Target::Param => true,
-                Target::Shared | Target::Local | Target::Nowhere => false,
-            };
-            if closed {
-                let lane = admitted.trailing_zeros() as usize;
-                let place = self.place_name(group.target);
-                let who = (block, request.thread(lane));
-                self.fault(Kind::WriteToInput, request.pc, None, admitted.count_ones().into(), who, || {
-                    format!(
-                        "{} byte {} of {place}, which is only to be read",
-                        request.way.verb(),
-                        group.offsets[lane]
-                    )
-                });
-                admitted = 0;
-            }
+        if closed && admitted != 0 {
+            let lane = admitted.trailing_zeros() as usize;
+            let place = self.place_name(group.target);
+            let who = (block, request.thread(lane));
+            self.fault(Kind::WriteToInput, request.pc, None, admitted.count_ones().into(), who, || {
+                format!(
+                    "{} byte {} of {place}, which is only to be read",
+                    request.way.verb(),
+                    group.offsets[lane]
+                )
+            });
+            admitted = 0;
         }
         admitted
     }
@@ -279,7 +306,7 @@ impl Machine<'_> {
         match group.target {
             Target::Global(place) => {
                 let write = request.way != Way::Read;
-                let sectors = if is_contiguous(&group.offsets, mask, request.size) {
+                let sectors = if group.row && mask == group.mask {
                     let first = group.offsets[mask.trailing_zeros() as usize];
                     let (first, last) = (first / SECTOR, (first + bytes - 1) / SECTOR);
                     self.counts.touch(place, write, first, last - first + 1);
@@ -306,7 +333,11 @@ impl Machine<'_> {
                 }
             }
             Target::Shared => {
-                let waves = waves(&group.offsets, mask, request.size);
+                let waves = if group.row && mask == u32::MAX {
+                    request.size.div_ceil(4) as u64
+                } else {
+                    waves(&group.offsets, mask, request.size)
+                };
                 let Count { shared, .. } = &mut self.counts.code[request.pc as usize];
                 shared.requests += 1;
                 shared.bytes += bytes;
@@ -350,7 +381,7 @@ impl Machine<'_> {
     #[inline(always)]
     fn starts(&self, group: &Group, warp: usize) -> [usize; LANES] {
         let stride = if group.target == Target::Local { self.kernel.local_bytes as usize } else { 0 };
-        std::array::from_fn(|lane| (group.offsets[lane] as usize).wrapping_add((32 * warp + lane) * stride))
+        alu::each_lane(|lane| (group.offsets[lane] as usize).wrapping_add((32 * warp + lane) * stride))
     }
 
     /// Faults for lanes that read what nobody wrote.
@@ -373,10 +404,12 @@ impl Machine<'_> {
             Target::Local => &block.local_written,
             Target::Param | Target::Nowhere => return,
         };
-        if mask == u32::MAX && is_contiguous(&group.offsets, mask, size) && group.target != Target::Local {
-            if written.has_range(starts[0], LANES * size) {
-                return;
-            }
+        if mask == u32::MAX
+            && group.row
+            && group.target != Target::Local
+            && written.has_range(starts[0], LANES * size)
+        {
+            return;
         }
         let mut unwritten = 0u32;
         for lane in lanes(mask) {
@@ -400,7 +433,16 @@ impl Machine<'_> {
         let mut races: Vec<(usize, Mark)> = Vec::new();
         let size = request.size;
         let tick = self.tick;
-        let mut visit = |shadow: &mut crate::shadow::Shadow, actor: &Actor<'_>, cell: usize| {
+        let mut visit = |shadow: &mut Shadow, actor: &Actor<'_>, cell: usize| {
+            let first = group.offsets[0] as usize;
+            if group.row && mask == u32::MAX && !strong && size >= cell && first % (LINE * cell) == 0 {
+                let shift = (size / cell).trailing_zeros() as u8;
+                let mark = actor.mark(request.thread(0), ((1u32 << cell) - 1) as u8, false);
+                let write = request.way != Way::Read;
+                if shadow.rows(first / (LINE * cell), size / cell, Row { mark, shift }, write, actor) {
+                    return;
+                }
+            }
             for lane in lanes(mask) {
                 let offset = group.offsets[lane] as usize;
                 let thread = request.thread(lane);
@@ -481,7 +523,7 @@ impl Machine<'_> {
         let request = Request { way: Way::Read, size, pc, strong, warp: warp.index };
         let mut left = active;
         while left != 0 {
-            let group = self.group(access.space, &addresses, left);
+            let group = self.group(access.space, &addresses, left, size);
             left &= !group.mask;
             let mask = self.admit(&group, &request, block);
             if mask == 0 {
@@ -532,7 +574,7 @@ impl Machine<'_> {
         }
         let mut left = active;
         while left != 0 {
-            let group = self.group(access.space, &addresses, left);
+            let group = self.group(access.space, &addresses, left, size);
             left &= !group.mask;
             let mask = self.admit(&group, &request, block);
             if mask != 0 {
@@ -565,8 +607,7 @@ impl Machine<'_> {
         let size = request.size;
         self.count(group, mask, request);
         let starts = self.starts(group, request.warp);
-        let whole =
-            mask == u32::MAX && group.target != Target::Local && is_contiguous(&group.offsets, mask, size);
+        let whole = mask == u32::MAX && group.row && group.target != Target::Local;
         let (bytes, written) = self.storage(block, group.target);
         let mut same = 0u32;
         // A dispatch by size: copies of a known number of bytes are moves.
@@ -623,7 +664,7 @@ impl Machine<'_> {
         };
         let mut left = active;
         while left != 0 {
-            let group = self.group(access.space, &addresses, left);
+            let group = self.group(access.space, &addresses, left, size);
             left &= !group.mask;
             let mask = self.admit(&group, &request, block);
             if mask == 0 {
@@ -682,7 +723,7 @@ impl Machine<'_> {
         let mut rows = [[0; 16]; LANES];
         let mut left = mask;
         while left != 0 {
-            let group = self.group(space, addresses, left);
+            let group = self.group(space, addresses, left, size);
             left &= !group.mask;
             let mask = self.admit(&group, &request, block);
             if mask == 0 {
@@ -711,7 +752,7 @@ impl Machine<'_> {
         block: &mut Block,
     ) {
         let request = Request { way: Way::Write, size, pc, strong: false, warp };
-        let group = self.group(Space::Shared, addresses, mask);
+        let group = self.group(Space::Shared, addresses, mask, size);
         let mask = self.admit(&group, &request, block);
         if mask != 0 {
             self.put(&group, mask, rows, &request, block);

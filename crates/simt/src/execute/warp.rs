@@ -72,6 +72,8 @@ pub(super) struct Warp {
     pub copies: Copies,
     /// Whether it waits at a barrier of the block.
     waits: bool,
+    /// Whether its presets are in place.
+    filled: bool,
 }
 
 impl Warp {
@@ -88,13 +90,21 @@ impl Warp {
         self.fenced = 0;
         self.copies = Copies::default();
         self.waits = false;
-        self.fill(ctaid, machine);
+        let moved = |preset: &Preset| matches!(preset, Preset::Special(Special::Ctaid(_)));
+        // Nothing writes to presets, so of another block only its own index is new.
+        if self.filled {
+            self.fill(ctaid, machine, moved);
+        } else {
+            self.fill(ctaid, machine, |_| true);
+            self.filled = true;
+        }
     }
 
-    fn fill(&mut self, ctaid: [u32; 3], machine: &Machine<'_>) {
+    fn fill(&mut self, ctaid: [u32; 3], machine: &Machine<'_>, wanted: impl Fn(&Preset) -> bool) {
         let kernel = machine.kernel;
         let [x, y, _] = machine.launch.block;
         let threads: u32 = machine.launch.block.iter().product();
+        let index = self.index as u32;
         let param = |offset: u32, bytes: u8, signed: bool| {
             let mut value = [0; 8];
             let bytes = usize::from(bytes);
@@ -104,14 +114,14 @@ impl Warp {
             if signed { ((value << unused) as i64 >> unused) as u64 } else { value }
         };
         let special = |special: Special, lane: u32| {
-            let thread = 32 * self.index as u32 + lane;
+            let thread = 32 * index + lane;
             match special {
                 Special::Tid(axis) => [thread % x, thread / x % y, thread / x / y][usize::from(axis)],
                 Special::Ntid(axis) => machine.launch.block[usize::from(axis)],
                 Special::Ctaid(axis) => ctaid[usize::from(axis)],
                 Special::Nctaid(axis) => machine.launch.grid[usize::from(axis)],
                 Special::LaneId => lane,
-                Special::WarpId => self.index as u32,
+                Special::WarpId => index,
                 Special::NwarpId => threads.div_ceil(32),
                 Special::LanemaskEq => 1 << lane,
                 Special::LanemaskLt => (1 << lane) - 1,
@@ -130,14 +140,11 @@ impl Warp {
             Preset::Param { offset, bytes, signed } => param(offset, bytes, signed),
         };
         let lanes = |preset| std::array::from_fn::<u64, LANES, _>(|lane| value(preset, lane as u32));
-        let narrow: Vec<_> =
-            kernel.presets32.iter().map(|&(reg, preset)| (reg, lanes(preset).map(|v| v as u32))).collect();
-        let wide: Vec<_> = kernel.presets64.iter().map(|&(reg, preset)| (reg, lanes(preset))).collect();
-        for (reg, lanes) in narrow {
-            self.regs.w32[reg.index()] = lanes;
+        for &(reg, preset) in kernel.presets32.iter().filter(|(_, preset)| wanted(preset)) {
+            self.regs.w32[reg.index()] = lanes(preset).map(|value| value as u32);
         }
-        for (reg, lanes) in wide {
-            self.regs.w64[reg.index()] = lanes;
+        for &(reg, preset) in kernel.presets64.iter().filter(|(_, preset)| wanted(preset)) {
+            self.regs.w64[reg.index()] = lanes(preset);
         }
         for &(reg, holds) in &kernel.presets_pred {
             self.regs.p[reg.index()] = if holds { u32::MAX } else { 0 };
@@ -619,10 +626,22 @@ impl Warp {
 }
 
 /// The lanes of a mask, from the first.
-pub(super) fn lanes(mut mask: u32) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        let lane = (mask != 0).then(|| mask.trailing_zeros() as usize);
-        mask &= mask.wrapping_sub(1);
+#[inline(always)]
+pub(super) fn lanes(mask: u32) -> Lanes {
+    Lanes(mask)
+}
+
+/// Lanes that are left.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Lanes(u32);
+
+impl Iterator for Lanes {
+    type Item = usize;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<usize> {
+        let lane = (self.0 != 0).then(|| self.0.trailing_zeros() as usize);
+        self.0 &= self.0.wrapping_sub(1);
         lane
-    })
+    }
 }
