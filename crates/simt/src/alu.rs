@@ -4,6 +4,10 @@
 //! operation is written once, for each lane, and inlined into both copies; they give the same bits. What each operation is checked against
 //! is in `docs/simt-opcodes.md`.
 
+// Before all that use its macros.
+#[macro_use]
+mod lanes;
+
 mod atomic;
 mod bits;
 mod compare;
@@ -12,7 +16,6 @@ mod float;
 mod functions;
 mod half;
 mod integer;
-mod lanes;
 mod mma;
 mod rounding;
 mod warp;

@@ -27,6 +27,7 @@ impl Registers {
     }
 
     /// The lanes for which a predicate holds: all, if there is none.
+    #[inline(always)]
     pub fn holds(&self, reg: Reg, negated: bool) -> u32 {
         match reg {
             Reg::NONE => u32::MAX,

@@ -66,13 +66,18 @@ fn float(op: Atomic, ty: Float, old: u64, b: u64) -> u64 {
         Float::F16 | Float::Bf16 | Float::F16x2 | Float::Bf16x2 => {
             let (pair, bf) = half::kind(ty);
             let mode = Mode::default();
-            let sum = half::both(pair, [old as u32, b as u32, 0], |a, b, _| {
-                if bf {
-                    half::two_of::<true>(two, mode, a, b)
-                } else {
-                    half::two_of::<false>(two, mode, a, b)
-                }
-            });
+            let sum = half::both(
+                pair,
+                [old as u32, b as u32, 0],
+                #[inline(always)]
+                |a, b, _| {
+                    if bf {
+                        half::two_of::<true>(two, mode, a, b)
+                    } else {
+                        half::two_of::<false>(two, mode, a, b)
+                    }
+                },
+            );
             sum.into()
         }
     }

@@ -12,12 +12,12 @@ use super::lanes::{
 #[inline(always)]
 pub fn logic(op: Logic, bits: Bits, inst: &Inst, regs: &mut Registers, mask: u32) {
     match (op, bits) {
-        (Logic::And, Bits::B16 | Bits::B32) => map2(regs, inst, mask, |a, b| a & b),
-        (Logic::Or, Bits::B16 | Bits::B32) => map2(regs, inst, mask, |a, b| a | b),
-        (Logic::Xor, Bits::B16 | Bits::B32) => map2(regs, inst, mask, |a, b| a ^ b),
-        (Logic::And, Bits::B64) => long2(regs, inst, mask, |a, b| a & b),
-        (Logic::Or, Bits::B64) => long2(regs, inst, mask, |a, b| a | b),
-        (Logic::Xor, Bits::B64) => long2(regs, inst, mask, |a, b| a ^ b),
+        (Logic::And, Bits::B16 | Bits::B32) => each!(map2(regs, inst, mask), |a, b| a & b),
+        (Logic::Or, Bits::B16 | Bits::B32) => each!(map2(regs, inst, mask), |a, b| a | b),
+        (Logic::Xor, Bits::B16 | Bits::B32) => each!(map2(regs, inst, mask), |a, b| a ^ b),
+        (Logic::And, Bits::B64) => each!(long2(regs, inst, mask), |a, b| a & b),
+        (Logic::Or, Bits::B64) => each!(long2(regs, inst, mask), |a, b| a | b),
+        (Logic::Xor, Bits::B64) => each!(long2(regs, inst, mask), |a, b| a ^ b),
         (_, Bits::Pred) => {
             let (a, b) = (regs.holds(inst.a, false), regs.holds(inst.b, false));
             let values = match op {
@@ -34,9 +34,9 @@ pub fn logic(op: Logic, bits: Bits, inst: &Inst, regs: &mut Registers, mask: u32
 #[inline(always)]
 pub fn not(bits: Bits, inst: &Inst, regs: &mut Registers, mask: u32) {
     match bits {
-        Bits::B16 => map1(regs, inst, mask, |a| !a & 0xffff),
-        Bits::B32 => map1(regs, inst, mask, |a| !a),
-        Bits::B64 => long1(regs, inst, mask, |a| !a),
+        Bits::B16 => each!(map1(regs, inst, mask), |a| !a & 0xffff),
+        Bits::B32 => each!(map1(regs, inst, mask), |a| !a),
+        Bits::B64 => each!(long1(regs, inst, mask), |a| !a),
         Bits::Pred => put_predicate(regs, inst.d, mask, regs.holds(inst.a, true)),
     }
 }
@@ -45,8 +45,8 @@ pub fn not(bits: Bits, inst: &Inst, regs: &mut Registers, mask: u32) {
 #[inline(always)]
 pub fn cnot(bits: Bits, inst: &Inst, regs: &mut Registers, mask: u32) {
     match bits {
-        Bits::B16 | Bits::B32 => map1(regs, inst, mask, |a| u32::from(a == 0)),
-        Bits::B64 => long1(regs, inst, mask, |a| u64::from(a == 0)),
+        Bits::B16 | Bits::B32 => each!(map1(regs, inst, mask), |a| u32::from(a == 0)),
+        Bits::B64 => each!(long1(regs, inst, mask), |a| u64::from(a == 0)),
         Bits::Pred => put_predicate(regs, inst.d, mask, regs.holds(inst.a, true)),
     }
 }
@@ -55,7 +55,7 @@ pub fn cnot(bits: Bits, inst: &Inst, regs: &mut Registers, mask: u32) {
 #[inline(always)]
 pub fn lop3(table: u8, inst: &Inst, regs: &mut Registers, mask: u32) {
     let chosen: [u32; 8] = std::array::from_fn(|i| if table >> i & 1 != 0 { u32::MAX } else { 0 });
-    map3(regs, inst, mask, |a, b, c| {
+    each!(map3(regs, inst, mask), |a, b, c| {
         let of_c = |i: usize| chosen[i] & !c | chosen[i + 1] & c;
         let of_b = |i: usize| of_c(i) & !b | of_c(i + 2) & b;
         of_b(0) & !a | of_b(4) & a
@@ -65,7 +65,7 @@ pub fn lop3(table: u8, inst: &Inst, regs: &mut Registers, mask: u32) {
 /// [`Op::Funnel`](crate::program::Op::Funnel)
 #[inline(always)]
 pub fn funnel(left: bool, wrap: bool, inst: &Inst, regs: &mut Registers, mask: u32) {
-    map3(regs, inst, mask, |a, b, c| {
+    each!(map3(regs, inst, mask), |a, b, c| {
         let both = u64::from(b) << 32 | u64::from(a);
         let amount = if wrap { c & 31 } else { c.min(32) };
         if left { (both << amount >> 32) as u32 } else { (both >> amount) as u32 }
@@ -108,12 +108,14 @@ pub fn bfind(ty: Int, shift: bool, inst: &Inst, regs: &mut Registers, mask: u32)
         zeros => bits - 1 - zeros,
     };
     match ty {
-        Int::S64 => narrow1(regs, inst, mask, |a| found((a ^ (a as i64 >> 63) as u64).leading_zeros(), 64)),
-        Int::U64 => narrow1(regs, inst, mask, |a| found(a.leading_zeros(), 64)),
-        Int::S32 | Int::S16 => {
-            map1(regs, inst, mask, |a| found((a ^ (a as i32 >> 31) as u32).leading_zeros(), 32))
+        Int::S64 => {
+            each!(narrow1(regs, inst, mask), |a| found((a ^ (a as i64 >> 63) as u64).leading_zeros(), 64))
         }
-        Int::U32 | Int::U16 => map1(regs, inst, mask, |a| found(a.leading_zeros(), 32)),
+        Int::U64 => each!(narrow1(regs, inst, mask), |a| found(a.leading_zeros(), 64)),
+        Int::S32 | Int::S16 => {
+            each!(map1(regs, inst, mask), |a| found((a ^ (a as i32 >> 31) as u32).leading_zeros(), 32))
+        }
+        Int::U32 | Int::U16 => each!(map1(regs, inst, mask), |a| found(a.leading_zeros(), 32)),
     }
 }
 
@@ -121,11 +123,13 @@ pub fn bfind(ty: Int, shift: bool, inst: &Inst, regs: &mut Registers, mask: u32)
 #[inline(always)]
 pub fn bfe(ty: Int, inst: &Inst, regs: &mut Registers, mask: u32) {
     match ty {
-        Int::U64 => long_by2(regs, inst, mask, |a, b, c| field(a, b, c, 64, false)),
-        Int::S64 => long_by2(regs, inst, mask, |a, b, c| field(a, b, c, 64, true)),
-        Int::U32 | Int::U16 => map3(regs, inst, mask, |a, b, c| field(a.into(), b, c, 32, false) as u32),
+        Int::U64 => each!(long_by2(regs, inst, mask), |a, b, c| field(a, b, c, 64, false)),
+        Int::S64 => each!(long_by2(regs, inst, mask), |a, b, c| field(a, b, c, 64, true)),
+        Int::U32 | Int::U16 => {
+            each!(map3(regs, inst, mask), |a, b, c| field(a.into(), b, c, 32, false) as u32)
+        }
         Int::S32 | Int::S16 => {
-            map3(regs, inst, mask, |a, b, c| field((a as i32) as u64, b, c, 32, true) as u32);
+            each!(map3(regs, inst, mask), |a, b, c| field((a as i32) as u64, b, c, 32, true) as u32);
         }
     }
 }
@@ -156,7 +160,8 @@ fn field(a: u64, place: u32, length: u32, bits: u32, signed: bool) -> u64 {
 pub fn bfi(bits: Bits, inst: &Inst, regs: &mut Registers, mask: u32) {
     match bits {
         Bits::B64 => long2_by2(regs, inst, mask, insert),
-        _ => map4(regs, inst, mask, |a, b, place, length| insert(a.into(), b.into(), place, length) as u32),
+        _ => each!(map4(regs, inst, mask), |a, b, place, length| insert(a.into(), b.into(), place, length)
+            as u32),
     }
 }
 
@@ -173,7 +178,7 @@ fn insert(a: u64, b: u64, place: u32, length: u32) -> u64 {
 /// [`Op::Bmsk`](crate::program::Op::Bmsk)
 #[inline(always)]
 pub fn bmsk(wrap: bool, inst: &Inst, regs: &mut Registers, mask: u32) {
-    map2(regs, inst, mask, |a, b| {
+    each!(map2(regs, inst, mask), |a, b| {
         let (from, width) = if wrap { (a & 31, b & 31) } else { (a.min(32), b.min(32)) };
         let to = from + width;
         ((1u64 << to.min(32)) - (1u64 << from)) as u32
@@ -193,15 +198,17 @@ pub fn prmt(mode: PrmtMode, inst: &Inst, regs: &mut Registers, mask: u32) {
         PrmtMode::Replicate16 => [0x1010, 0x3232, 0x1010, 0x3232],
     };
     let by_index = mode == PrmtMode::Index;
-    map3(regs, inst, mask, |a, b, c| {
+    each!(map3(regs, inst, mask), |a, b, c| {
         let choices = if by_index { c } else { table[(c & 3) as usize] };
         let both = u64::from(b) << 32 | u64::from(a);
-        (0..4).fold(0, |bytes, i| {
+        let mut bytes = 0;
+        for i in 0..4 {
             let choice = choices >> (4 * i);
             let byte = (both >> (8 * (choice & 7))) as u8;
             let byte = if choice & 8 != 0 { (byte as i8 >> 7) as u8 } else { byte };
-            bytes | u32::from(byte) << (8 * i)
-        })
+            bytes |= u32::from(byte) << (8 * i);
+        }
+        bytes
     });
 }
 
@@ -209,8 +216,8 @@ pub fn prmt(mode: PrmtMode, inst: &Inst, regs: &mut Registers, mask: u32) {
 #[inline(always)]
 pub fn mov(bits: Bits, inst: &Inst, regs: &mut Registers, mask: u32) {
     match bits {
-        Bits::B16 | Bits::B32 => map1(regs, inst, mask, |a| a),
-        Bits::B64 => long1(regs, inst, mask, |a| a),
+        Bits::B16 | Bits::B32 => each!(map1(regs, inst, mask), |a| a),
+        Bits::B64 => each!(long1(regs, inst, mask), |a| a),
         Bits::Pred => put_predicate(regs, inst.d, mask, regs.holds(inst.a, false)),
     }
 }
@@ -228,7 +235,7 @@ pub fn pack(part: Bits, whole: Bits, inst: &Inst, lists: &[Box<[Reg]>], regs: &m
     }
     match whole {
         Bits::B64 => put64(regs, inst.d, mask, values),
-        _ => put32(regs, inst.d, mask, lanes(|lane| values[lane] as u32)),
+        _ => put32(regs, inst.d, mask, lanes!(|lane| values[lane] as u32)),
     }
 }
 
@@ -240,10 +247,10 @@ pub fn unpack(part: Bits, whole: Bits, inst: &Inst, lists: &[Box<[Reg]>], regs: 
         Bits::B64 => *get64(regs, inst.a),
         _ => {
             let a = get32(regs, inst.a);
-            lanes(|lane| a[lane].into())
+            lanes!(|lane| a[lane].into())
         }
     };
     for (i, &reg) in lists[inst.d.index()].iter().enumerate() {
-        put32(regs, reg, mask, lanes(|lane| (values[lane] >> (width * i)) as u32 & ones));
+        put32(regs, reg, mask, lanes!(|lane| (values[lane] >> (width * i)) as u32 & ones));
     }
 }

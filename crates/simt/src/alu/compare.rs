@@ -55,10 +55,10 @@ fn integers<T: Copy + PartialEq, U: PartialOrd>(
     number: impl Fn(T) -> U,
 ) -> u32 {
     match basic {
-        Basic::Equal => ballot(|lane| a[lane] == b[lane]),
-        Basic::Differ => !ballot(|lane| a[lane] == b[lane]),
-        Basic::Less => ballot(|lane| number(a[lane]) < number(b[lane])),
-        Basic::AtMost => !ballot(|lane| number(b[lane]) < number(a[lane])),
+        Basic::Equal => ballot!(|lane| a[lane] == b[lane]),
+        Basic::Differ => !ballot!(|lane| a[lane] == b[lane]),
+        Basic::Less => ballot!(|lane| number(a[lane]) < number(b[lane])),
+        Basic::AtMost => !ballot!(|lane| number(b[lane]) < number(a[lane])),
         Basic::Numbers => u32::MAX,
     }
 }
@@ -66,14 +66,14 @@ fn integers<T: Copy + PartialEq, U: PartialOrd>(
 #[inline(always)]
 fn floats<T: Copy, U: PartialOrd>(a: &[T; 32], b: &[T; 32], basic: Basic, number: impl Fn(T) -> U) -> u32 {
     match basic {
-        Basic::Equal => ballot(|lane| number(a[lane]) == number(b[lane])),
-        Basic::Differ => ballot(|lane| {
+        Basic::Equal => ballot!(|lane| number(a[lane]) == number(b[lane])),
+        Basic::Differ => ballot!(|lane| {
             let (a, b) = (number(a[lane]), number(b[lane]));
             a < b || a > b
         }),
-        Basic::Less => ballot(|lane| number(a[lane]) < number(b[lane])),
-        Basic::AtMost => ballot(|lane| number(a[lane]) <= number(b[lane])),
-        Basic::Numbers => ballot(|lane| {
+        Basic::Less => ballot!(|lane| number(a[lane]) < number(b[lane])),
+        Basic::AtMost => ballot!(|lane| number(a[lane]) <= number(b[lane])),
+        Basic::Numbers => ballot!(|lane| {
             let (a, b) = (number(a[lane]), number(b[lane]));
             a <= b || a >= b
         }),
@@ -123,7 +123,7 @@ fn held(setp: Setp, inst: &Inst, regs: &Registers) -> (u32, u32) {
     let longs = || (get64(regs, a), get64(regs, b));
     let of_halves = |number: &dyn Fn(u32) -> f64| {
         let (a, b) = words();
-        let upper = |of: &Words| lanes(|lane| of[lane] >> 16);
+        let upper = |of: &Words| lanes!(|lane| of[lane] >> 16);
         let number = |bits: u32| number(bits & 0xffff);
         (floats(a, b, basic, number), floats(&upper(a), &upper(b), basic, number))
     };
@@ -183,7 +183,7 @@ pub fn set(setp: Setp, result: SetResult, inst: &Inst, regs: &mut Registers, mas
         SetResult::Bf16 => 0x3f80,
     };
     let of = |held: u32, lane: usize| if held >> lane & 1 != 0 { one } else { 0 };
-    let values = lanes(|lane| of(first, lane) | if pair { of(second, lane) << 16 } else { 0 });
+    let values = lanes!(|lane| of(first, lane) | if pair { of(second, lane) << 16 } else { 0 });
     put32(regs, inst.d, mask, values);
 }
 
@@ -198,12 +198,12 @@ fn choose(bits: Bits, chosen: u32, inst: &Inst, regs: &mut Registers, mask: u32)
     match bits {
         Bits::B16 | Bits::B32 => {
             let (a, b) = (get32(regs, inst.a), get32(regs, inst.b));
-            let values = lanes(|lane| if chosen & 1 << lane != 0 { a[lane] } else { b[lane] });
+            let values = lanes!(|lane| if chosen & 1 << lane != 0 { a[lane] } else { b[lane] });
             put32(regs, inst.d, mask, values);
         }
         Bits::B64 => {
             let (a, b) = (get64(regs, inst.a), get64(regs, inst.b));
-            let values = lanes(|lane| if chosen & 1 << lane != 0 { a[lane] } else { b[lane] });
+            let values = lanes!(|lane| if chosen & 1 << lane != 0 { a[lane] } else { b[lane] });
             put64(regs, inst.d, mask, values);
         }
         Bits::Pred => {
@@ -218,8 +218,8 @@ fn choose(bits: Bits, chosen: u32, inst: &Inst, regs: &mut Registers, mask: u32)
 pub fn slct(bits: Bits, ty: Comparable, inst: &Inst, regs: &mut Registers, mask: u32) {
     let c = get32(regs, inst.c);
     let chosen = match ty {
-        Comparable::Int(_) => ballot(|lane| c[lane] as i32 >= 0),
-        Comparable::Float(_) => ballot(|lane| f32::from_bits(c[lane]) >= 0.0),
+        Comparable::Int(_) => ballot!(|lane| c[lane] as i32 >= 0),
+        Comparable::Float(_) => ballot!(|lane| f32::from_bits(c[lane]) >= 0.0),
     };
     choose(bits, chosen, inst, regs, mask);
 }
@@ -230,11 +230,11 @@ pub fn testp(test: Testp, ty: Float, inst: &Inst, regs: &mut Registers, mask: u3
     let held = match ty {
         Float::F64 => {
             let a = get64(regs, inst.a);
-            ballot(|lane| is(test, f64::from_bits(a[lane]).classify()))
+            ballot!(|lane| is(test, f64::from_bits(a[lane]).classify()))
         }
         _ => {
             let a = get32(regs, inst.a);
-            ballot(|lane| is(test, f32::from_bits(a[lane]).classify()))
+            ballot!(|lane| is(test, f32::from_bits(a[lane]).classify()))
         }
     };
     put_predicate(regs, inst.d, mask, held);

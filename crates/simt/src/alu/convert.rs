@@ -26,21 +26,25 @@ pub fn convert(
     let nearest = plain && how.round == Round::Nearest && !how.integral;
     match (to, from) {
         (U64 | S64, U32) if plain => widen1(regs, inst, mask, u64::from),
-        (U64 | S64, S32) if plain => widen1(regs, inst, mask, |a| (a as i32) as u64),
-        (U32 | S32, U64 | S64) if plain => narrow1(regs, inst, mask, |a| a as u32),
-        (U32 | S32, U16) if plain => map1(regs, inst, mask, |a| a & 0xffff),
-        (F32, S32) if nearest => map1(regs, inst, mask, |a| (a as i32 as f32).to_bits()),
-        (F32, U32) if nearest => map1(regs, inst, mask, |a| (a as f32).to_bits()),
+        (U64 | S64, S32) if plain => each!(widen1(regs, inst, mask), |a| (a as i32) as u64),
+        (U32 | S32, U64 | S64) if plain => each!(narrow1(regs, inst, mask), |a| a as u32),
+        (U32 | S32, U16) if plain => each!(map1(regs, inst, mask), |a| a & 0xffff),
+        (F32, S32) if nearest => each!(map1(regs, inst, mask), |a| (a as i32 as f32).to_bits()),
+        (F32, U32) if nearest => each!(map1(regs, inst, mask), |a| (a as f32).to_bits()),
         (S32, F32) if plain && how.round == Round::Zero => {
-            map1(regs, inst, mask, |a| f32::from_bits(a) as i32 as u32);
+            each!(map1(regs, inst, mask), |a| f32::from_bits(a) as i32 as u32);
         }
-        (F32, F16) if plain && !how.integral => map1(regs, inst, mask, |a| bits32(f16_to_f32(a & 0xffff))),
-        (F32, Bf16) if plain && !how.integral => map1(regs, inst, mask, |a| bits32(f32::from_bits(a << 16))),
+        (F32, F16) if plain && !how.integral => {
+            each!(map1(regs, inst, mask), |a| bits32(f16_to_f32(a & 0xffff)))
+        }
+        (F32, Bf16) if plain && !how.integral => {
+            each!(map1(regs, inst, mask), |a| bits32(f32::from_bits(a << 16)))
+        }
         (F16, F32) if nearest => {
-            map1(regs, inst, mask, |a| half::rounded::<false>(f32::from_bits(a).into(), Round::Nearest));
+            each!(map1(regs, inst, mask), |a| half::nearest::<false>(f32::from_bits(a)));
         }
         (Bf16, F32) if nearest => {
-            map1(regs, inst, mask, |a| half::rounded::<true>(f32::from_bits(a).into(), Round::Nearest));
+            each!(map1(regs, inst, mask), |a| half::nearest::<true>(f32::from_bits(a)));
         }
         _ => return false,
     }
@@ -52,14 +56,14 @@ pub fn convert(
 pub fn convert_rare(to: Scalar, from: Scalar, how: Conversion, inst: &Inst, regs: &mut Registers, mask: u32) {
     let values = if from.bytes() == 8 {
         let a = get64(regs, inst.a);
-        lanes(|lane| one(to, from, how, a[lane]))
+        lanes!(|lane| one(to, from, how, a[lane]))
     } else {
         let a = get32(regs, inst.a);
-        lanes(|lane| one(to, from, how, a[lane].into()))
+        lanes!(|lane| one(to, from, how, a[lane].into()))
     };
     match to.bytes() {
         8 => put64(regs, inst.d, mask, values),
-        _ => put32(regs, inst.d, mask, lanes(|lane| values[lane] as u32)),
+        _ => put32(regs, inst.d, mask, lanes!(|lane| values[lane] as u32)),
     }
 }
 
@@ -169,25 +173,23 @@ fn to_float(to: Scalar, how: Conversion, value: f64) -> u64 {
 pub fn pair(ty: Float, how: Conversion, inst: &Inst, regs: &mut Registers, mask: u32) {
     let to = if half::kind(ty).1 { Scalar::Bf16 } else { Scalar::F16 };
     if how == Conversion::default() {
-        let round = Round::Nearest;
-        let of = |bits: u32| f64::from(f32::from_bits(bits));
         return match to {
-            Scalar::Bf16 => map2(regs, inst, mask, |a, b| {
-                half::rounded::<true>(of(a), round) << 16 | half::rounded::<true>(of(b), round)
+            Scalar::Bf16 => each!(map2(regs, inst, mask), |a, b| {
+                half::nearest::<true>(f32::from_bits(a)) << 16 | half::nearest::<true>(f32::from_bits(b))
             }),
-            _ => map2(regs, inst, mask, |a, b| {
-                half::rounded::<false>(of(a), round) << 16 | half::rounded::<false>(of(b), round)
+            _ => each!(map2(regs, inst, mask), |a, b| {
+                half::nearest::<false>(f32::from_bits(a)) << 16 | half::nearest::<false>(f32::from_bits(b))
             }),
         };
     }
     let half = |bits: u32| one(to, Scalar::F32, how, bits.into()) as u32;
-    map2(regs, inst, mask, |a, b| half(a) << 16 | half(b));
+    each!(map2(regs, inst, mask), |a, b| half(a) << 16 | half(b));
 }
 
 /// [`Op::RoundTf32`](crate::program::Op::RoundTf32): the bits below the last that stays are zeros.
 #[inline(always)]
 pub fn tf32(inst: &Inst, regs: &mut Registers, mask: u32) {
-    map1(regs, inst, mask, |a| {
+    each!(map1(regs, inst, mask), |a| {
         let infinite = a & 0x7f80_0000 == 0x7f80_0000;
         let bits = if infinite { a } else { a.wrapping_add(0x1000) & !0x1fff };
         bits32(f32::from_bits(bits))

@@ -47,35 +47,48 @@ const NEAREST_FTZ: Mode = Mode { ftz: true, ..NEAREST };
 #[inline(always)]
 pub fn two32(op: Float2, mode: Mode, inst: &Inst, regs: &mut Registers, mask: u32) -> bool {
     match (op, mode) {
-        (Float2::Add, NEAREST) => map2(regs, inst, mask, |a, b| near2(a, b, false, |a, b| a + b)),
-        (Float2::Sub, NEAREST) => map2(regs, inst, mask, |a, b| near2(a, b, false, |a, b| a - b)),
-        (Float2::Mul, NEAREST) => map2(regs, inst, mask, |a, b| near2(a, b, false, |a, b| a * b)),
-        (Float2::Add, NEAREST_FTZ) => map2(regs, inst, mask, |a, b| near2(a, b, true, |a, b| a + b)),
-        (Float2::Sub, NEAREST_FTZ) => map2(regs, inst, mask, |a, b| near2(a, b, true, |a, b| a - b)),
-        (Float2::Mul, NEAREST_FTZ) => map2(regs, inst, mask, |a, b| near2(a, b, true, |a, b| a * b)),
-        (Float2::Min, NEAREST) => map2(regs, inst, mask, |a, b| extreme32(a, b, false, false, false)),
-        (Float2::Max, NEAREST) => map2(regs, inst, mask, |a, b| extreme32(a, b, true, false, false)),
+        (Float2::Add, NEAREST) => each!(map2(regs, inst, mask), |a, b| near2(Float2::Add, a, b, false)),
+        (Float2::Sub, NEAREST) => each!(map2(regs, inst, mask), |a, b| near2(Float2::Sub, a, b, false)),
+        (Float2::Mul, NEAREST) => each!(map2(regs, inst, mask), |a, b| near2(Float2::Mul, a, b, false)),
+        (Float2::Add, NEAREST_FTZ) => each!(map2(regs, inst, mask), |a, b| near2(Float2::Add, a, b, true)),
+        (Float2::Sub, NEAREST_FTZ) => each!(map2(regs, inst, mask), |a, b| near2(Float2::Sub, a, b, true)),
+        (Float2::Mul, NEAREST_FTZ) => each!(map2(regs, inst, mask), |a, b| near2(Float2::Mul, a, b, true)),
+        (Float2::Min, NEAREST) => each!(map2(regs, inst, mask), |a, b| extreme32(a, b, false, false, false)),
+        (Float2::Max, NEAREST) => each!(map2(regs, inst, mask), |a, b| extreme32(a, b, true, false, false)),
         _ => return false,
     }
     true
 }
 
 #[inline(always)]
-fn near2(a: u32, b: u32, ftz: bool, of: impl Fn(f32, f32) -> f32) -> u32 {
-    let (a, b) = (f32::from_bits(flush_if(ftz, a)), f32::from_bits(flush_if(ftz, b)));
-    flush_if(ftz, bits32(of(a, b)))
+fn near2(op: Float2, a: u32, b: u32, ftz: bool) -> u32 {
+    let (a, b) = (single(a, ftz), single(b, ftz));
+    let value = match op {
+        Float2::Add => a + b,
+        Float2::Sub => a - b,
+        Float2::Mul => a * b,
+        _ => a / b,
+    };
+    flush_if(ftz, bits32(value))
+}
+
+#[inline(always)]
+fn single(bits: u32, ftz: bool) -> f32 {
+    f32::from_bits(flush_if(ftz, bits))
+}
+
+#[inline(always)]
+fn near3(a: u32, b: u32, c: u32, ftz: bool) -> u32 {
+    let (a, b, c) = (single(a, ftz), single(b, ftz), single(c, ftz));
+    flush_if(ftz, bits32(a.mul_add(b, c)))
 }
 
 /// `a * b + c` of f32, rounded to nearest.
 #[inline(always)]
 pub fn fma32(mode: Mode, inst: &Inst, regs: &mut Registers, mask: u32) -> bool {
-    let near = |a, b, c, ftz| {
-        let [a, b, c] = [a, b, c].map(|bits| f32::from_bits(flush_if(ftz, bits)));
-        flush_if(ftz, bits32(a.mul_add(b, c)))
-    };
     match mode {
-        NEAREST => map3(regs, inst, mask, |a, b, c| near(a, b, c, false)),
-        NEAREST_FTZ => map3(regs, inst, mask, |a, b, c| near(a, b, c, true)),
+        NEAREST => each!(map3(regs, inst, mask), |a, b, c| near3(a, b, c, false)),
+        NEAREST_FTZ => each!(map3(regs, inst, mask), |a, b, c| near3(a, b, c, true)),
         _ => return false,
     }
     true
@@ -117,18 +130,57 @@ pub fn extreme64(a: f64, b: f64, max: bool, nan: bool) -> u64 {
 #[inline(always)]
 pub fn two32_rare(op: Float2, mode: Mode, inst: &Inst, regs: &mut Registers, mask: u32) {
     match op {
-        Float2::Add => in_mode2(mode, inst, regs, mask, |a, b, round| signed_sum(odd_sum(a, b), a, b, round)),
-        Float2::Sub => {
-            in_mode2(mode, inst, regs, mask, |a, b, round| signed_sum(odd_sum(a, -b), a, -b, round))
+        Float2::Add => in_mode2(
+            mode,
+            inst,
+            regs,
+            mask,
+            #[inline(always)]
+            |a, b, round| signed_sum(odd_sum(a, b), a, b, round),
+        ),
+        Float2::Sub => in_mode2(
+            mode,
+            inst,
+            regs,
+            mask,
+            #[inline(always)]
+            |a, b, round| signed_sum(odd_sum(a, -b), a, -b, round),
+        ),
+        Float2::Mul => in_mode2(
+            mode,
+            inst,
+            regs,
+            mask,
+            #[inline(always)]
+            |a, b, _| a * b,
+        ),
+        Float2::Div | Float2::DivApprox if mode == NEAREST => {
+            each!(map2(regs, inst, mask), |a, b| near2(Float2::Div, a, b, false));
         }
-        Float2::Mul => in_mode2(mode, inst, regs, mask, |a, b, _| a * b),
-        Float2::Div => in_mode2(mode, inst, regs, mask, |a, b, _| odd_quotient(a, b)),
-        Float2::DivApprox => in_mode2(mode, inst, regs, mask, |a, b, _| a / b),
-        Float2::Min => map2(regs, inst, mask, |a, b| extreme32(a, b, false, false, mode.ftz)),
-        Float2::Max => map2(regs, inst, mask, |a, b| extreme32(a, b, true, false, mode.ftz)),
-        Float2::MinNan => map2(regs, inst, mask, |a, b| extreme32(a, b, false, true, mode.ftz)),
-        Float2::MaxNan => map2(regs, inst, mask, |a, b| extreme32(a, b, true, true, mode.ftz)),
-        Float2::CopySign => map2(regs, inst, mask, |a, b| b & 0x7fff_ffff | a & 0x8000_0000),
+        Float2::Div | Float2::DivApprox if mode == NEAREST_FTZ => {
+            each!(map2(regs, inst, mask), |a, b| near2(Float2::Div, a, b, true));
+        }
+        Float2::Div => in_mode2(
+            mode,
+            inst,
+            regs,
+            mask,
+            #[inline(always)]
+            |a, b, _| odd_quotient(a, b),
+        ),
+        Float2::DivApprox => in_mode2(
+            mode,
+            inst,
+            regs,
+            mask,
+            #[inline(always)]
+            |a, b, _| a / b,
+        ),
+        Float2::Min => each!(map2(regs, inst, mask), |a, b| extreme32(a, b, false, false, mode.ftz)),
+        Float2::Max => each!(map2(regs, inst, mask), |a, b| extreme32(a, b, true, false, mode.ftz)),
+        Float2::MinNan => each!(map2(regs, inst, mask), |a, b| extreme32(a, b, false, true, mode.ftz)),
+        Float2::MaxNan => each!(map2(regs, inst, mask), |a, b| extreme32(a, b, true, true, mode.ftz)),
+        Float2::CopySign => each!(map2(regs, inst, mask), |a, b| b & 0x7fff_ffff | a & 0x8000_0000),
     }
 }
 
@@ -174,22 +226,22 @@ macro_rules! by_rounding {
 
 #[inline(always)]
 fn in_mode2(mode: Mode, inst: &Inst, regs: &mut Registers, mask: u32, of: impl Fn(f64, f64, Round) -> f64) {
-    by_rounding!(mode => |mode: Mode| map2(regs, inst, mask, |a, b| {
+    by_rounding!(mode => |mode: Mode| each!(map2(regs, inst, mask), |a, b| {
         finish(of(wide(a, mode.ftz), wide(b, mode.ftz), mode.round), mode)
     }));
 }
 
 #[inline(always)]
 fn in_mode1(mode: Mode, inst: &Inst, regs: &mut Registers, mask: u32, of: impl Fn(f64) -> f64) {
-    by_rounding!(mode => |mode: Mode| map1(regs, inst, mask, |a| finish(of(wide(a, mode.ftz)), mode)));
+    by_rounding!(mode => |mode: Mode| each!(map1(regs, inst, mask), |a| finish(of(wide(a, mode.ftz)), mode)));
 }
 
 /// `a * b + c` of f32 in every mode; with `relu`, no negative results.
 #[inline(always)]
 pub fn fma32_rare(mode: Mode, relu: bool, inst: &Inst, regs: &mut Registers, mask: u32) {
-    by_rounding!(mode => |mode: Mode| map3(regs, inst, mask, |a, b, c| {
-        let [a, b, c] = [a, b, c].map(|bits| wide(bits, mode.ftz));
-        let product = a * b;
+    by_rounding!(mode => |mode: Mode| each!(map3(regs, inst, mask), |a, b, c| {
+        let c = wide(c, mode.ftz);
+        let product = wide(a, mode.ftz) * wide(b, mode.ftz);
         let bits = finish(signed_sum(odd_sum(product, c), product, c, mode.round), mode);
         if relu && !(f32::from_bits(bits) > 0.0) { 0 } else { bits }
     }));
@@ -199,13 +251,40 @@ pub fn fma32_rare(mode: Mode, relu: bool, inst: &Inst, regs: &mut Registers, mas
 #[inline(always)]
 pub fn one32(op: Float1, mode: Mode, inst: &Inst, regs: &mut Registers, mask: u32) {
     match op {
-        Float1::Neg => map1(regs, inst, mask, |a| flush_if(mode.ftz, a) ^ 0x8000_0000),
-        Float1::Abs => map1(regs, inst, mask, |a| flush_if(mode.ftz, a) & 0x7fff_ffff),
+        Float1::Neg => each!(map1(regs, inst, mask), |a| flush_if(mode.ftz, a) ^ 0x8000_0000),
+        Float1::Abs => each!(map1(regs, inst, mask), |a| flush_if(mode.ftz, a) & 0x7fff_ffff),
+        Float1::Sqrt | Float1::SqrtApprox if mode.round == Round::Nearest && !mode.sat => {
+            each!(map1(regs, inst, mask), |a| flush_if(mode.ftz, bits32(single(a, mode.ftz).sqrt())));
+        }
+        Float1::Rcp | Float1::RcpApprox if mode.round == Round::Nearest && !mode.sat => {
+            each!(map1(regs, inst, mask), |a| flush_if(mode.ftz, bits32(1.0 / single(a, mode.ftz))));
+        }
         Float1::Sqrt => in_mode1(mode, inst, regs, mask, odd_root),
-        Float1::Rcp => in_mode1(mode, inst, regs, mask, |a| odd_quotient(1.0, a)),
+        Float1::Rcp => in_mode1(
+            mode,
+            inst,
+            regs,
+            mask,
+            #[inline(always)]
+            |a| odd_quotient(1.0, a),
+        ),
         Float1::SqrtApprox => near1(mode, inst, regs, mask, f64::sqrt),
-        Float1::RcpApprox => near1(mode, inst, regs, mask, |a| 1.0 / a),
-        Float1::Rsqrt => near1(mode, inst, regs, mask, |a| 1.0 / a.sqrt()),
+        Float1::RcpApprox => near1(
+            mode,
+            inst,
+            regs,
+            mask,
+            #[inline(always)]
+            |a| 1.0 / a,
+        ),
+        Float1::Rsqrt => near1(
+            mode,
+            inst,
+            regs,
+            mask,
+            #[inline(always)]
+            |a| 1.0 / a.sqrt(),
+        ),
         Float1::Ex2 => near1(mode, inst, regs, mask, functions::exp2),
         Float1::Lg2 => near1(mode, inst, regs, mask, functions::log2),
         Float1::Sin => near1(mode, inst, regs, mask, libm::sin),
@@ -218,7 +297,7 @@ pub fn one32(op: Float1, mode: Mode, inst: &Inst, regs: &mut Registers, mask: u3
 #[inline(always)]
 fn near1(mode: Mode, inst: &Inst, regs: &mut Registers, mask: u32, of: impl Fn(f64) -> f64) {
     let mode = Mode { round: Round::Nearest, ..mode };
-    map1(regs, inst, mask, |a| finish(of(wide(a, mode.ftz)), mode));
+    each!(map1(regs, inst, mask), |a| finish(of(wide(a, mode.ftz)), mode));
 }
 
 /// [`Op::Float2`](crate::program::Op::Float2) of f64.
@@ -227,19 +306,19 @@ pub fn two64(op: Float2, round: Round, inst: &Inst, regs: &mut Registers, mask: 
     let near = round == Round::Nearest;
     let value = f64::from_bits;
     match op {
-        Float2::Add if near => long2(regs, inst, mask, |a, b| bits64(value(a) + value(b))),
-        Float2::Sub if near => long2(regs, inst, mask, |a, b| bits64(value(a) - value(b))),
-        Float2::Mul if near => long2(regs, inst, mask, |a, b| bits64(value(a) * value(b))),
+        Float2::Add if near => each!(long2(regs, inst, mask), |a, b| bits64(value(a) + value(b))),
+        Float2::Sub if near => each!(long2(regs, inst, mask), |a, b| bits64(value(a) - value(b))),
+        Float2::Mul if near => each!(long2(regs, inst, mask), |a, b| bits64(value(a) * value(b))),
         Float2::Div | Float2::DivApprox if near => {
-            long2(regs, inst, mask, |a, b| bits64(value(a) / value(b)))
+            each!(long2(regs, inst, mask), |a, b| bits64(value(a) / value(b)))
         }
-        Float2::Min => long2(regs, inst, mask, |a, b| extreme64(value(a), value(b), false, false)),
-        Float2::Max => long2(regs, inst, mask, |a, b| extreme64(value(a), value(b), true, false)),
-        Float2::MinNan => long2(regs, inst, mask, |a, b| extreme64(value(a), value(b), false, true)),
-        Float2::MaxNan => long2(regs, inst, mask, |a, b| extreme64(value(a), value(b), true, true)),
-        Float2::CopySign => long2(regs, inst, mask, |a, b| b & i64::MAX as u64 | a & 1 << 63),
+        Float2::Min => each!(long2(regs, inst, mask), |a, b| extreme64(value(a), value(b), false, false)),
+        Float2::Max => each!(long2(regs, inst, mask), |a, b| extreme64(value(a), value(b), true, false)),
+        Float2::MinNan => each!(long2(regs, inst, mask), |a, b| extreme64(value(a), value(b), false, true)),
+        Float2::MaxNan => each!(long2(regs, inst, mask), |a, b| extreme64(value(a), value(b), true, true)),
+        Float2::CopySign => each!(long2(regs, inst, mask), |a, b| b & i64::MAX as u64 | a & 1 << 63),
         Float2::Add | Float2::Sub | Float2::Mul | Float2::Div | Float2::DivApprox => {
-            long2(regs, inst, mask, |a, b| bits64(directed2(op, round, value(a), value(b))));
+            each!(long2(regs, inst, mask), |a, b| bits64(directed2(op, round, value(a), value(b))));
         }
     }
 }
@@ -271,9 +350,9 @@ fn directed2(op: Float2, round: Round, a: f64, b: f64) -> f64 {
 pub fn fma64(round: Round, inst: &Inst, regs: &mut Registers, mask: u32) {
     let value = f64::from_bits;
     if round == Round::Nearest {
-        return long3(regs, inst, mask, |a, b, c| bits64(value(a).mul_add(value(b), value(c))));
+        return each!(long3(regs, inst, mask), |a, b, c| bits64(value(a).mul_add(value(b), value(c))));
     }
-    long3(regs, inst, mask, |a, b, c| {
+    each!(long3(regs, inst, mask), |a, b, c| {
         let (a, b, c) = (value(a), value(b), value(c));
         if !a.is_finite() || !b.is_finite() || !c.is_finite() {
             return bits64(a.mul_add(b, c));
@@ -288,23 +367,23 @@ pub fn one64(op: Float1, round: Round, inst: &Inst, regs: &mut Registers, mask: 
     let near = round == Round::Nearest;
     let value = f64::from_bits;
     match op {
-        Float1::Neg => long1(regs, inst, mask, |a| a ^ 1 << 63),
-        Float1::Abs => long1(regs, inst, mask, |a| a & i64::MAX as u64),
-        Float1::Sqrt if near => long1(regs, inst, mask, |a| bits64(value(a).sqrt())),
-        Float1::Sqrt => long1(regs, inst, mask, |a| {
+        Float1::Neg => each!(long1(regs, inst, mask), |a| a ^ 1 << 63),
+        Float1::Abs => each!(long1(regs, inst, mask), |a| a & i64::MAX as u64),
+        Float1::Sqrt if near => each!(long1(regs, inst, mask), |a| bits64(value(a).sqrt())),
+        Float1::Sqrt => each!(long1(regs, inst, mask), |a| {
             let a = value(a);
             bits64(if a > 0.0 && a.is_finite() { Exact::of(a).root().to_f64(round) } else { a.sqrt() })
         }),
         Float1::Rcp if !near => {
-            long1(regs, inst, mask, |a| bits64(directed2(Float2::Div, round, 1.0, value(a))))
+            each!(long1(regs, inst, mask), |a| bits64(directed2(Float2::Div, round, 1.0, value(a))))
         }
-        Float1::Rcp | Float1::RcpApprox => long1(regs, inst, mask, |a| bits64(1.0 / value(a))),
-        Float1::SqrtApprox => long1(regs, inst, mask, |a| bits64(value(a).sqrt())),
-        Float1::Rsqrt => long1(regs, inst, mask, |a| bits64(1.0 / value(a).sqrt())),
-        Float1::Ex2 => long1(regs, inst, mask, |a| bits64(libm::exp2(value(a)))),
-        Float1::Lg2 => long1(regs, inst, mask, |a| bits64(libm::log2(value(a)))),
-        Float1::Sin => long1(regs, inst, mask, |a| bits64(libm::sin(value(a)))),
-        Float1::Cos => long1(regs, inst, mask, |a| bits64(libm::cos(value(a)))),
-        Float1::Tanh => long1(regs, inst, mask, |a| bits64(libm::tanh(value(a)))),
+        Float1::Rcp | Float1::RcpApprox => each!(long1(regs, inst, mask), |a| bits64(1.0 / value(a))),
+        Float1::SqrtApprox => each!(long1(regs, inst, mask), |a| bits64(value(a).sqrt())),
+        Float1::Rsqrt => each!(long1(regs, inst, mask), |a| bits64(1.0 / value(a).sqrt())),
+        Float1::Ex2 => each!(long1(regs, inst, mask), |a| bits64(libm::exp2(value(a)))),
+        Float1::Lg2 => each!(long1(regs, inst, mask), |a| bits64(libm::log2(value(a)))),
+        Float1::Sin => each!(long1(regs, inst, mask), |a| bits64(libm::sin(value(a)))),
+        Float1::Cos => each!(long1(regs, inst, mask), |a| bits64(libm::cos(value(a)))),
+        Float1::Tanh => each!(long1(regs, inst, mask), |a| bits64(libm::tanh(value(a)))),
     }
 }

@@ -73,12 +73,18 @@ pub fn log2(x: f64) -> f64 {
 pub fn intrinsic(of: Intrinsic, ty: Float, inst: &Inst, regs: &mut Registers, mask: u32) {
     let one = inst.b == Reg::NONE;
     match ty {
-        Float::F64 if one => long1(regs, inst, mask, |a| bits64(value(of, f64::from_bits(a), 0.0))),
-        Float::F64 => long2(regs, inst, mask, |a, b| bits64(value(of, f64::from_bits(a), f64::from_bits(b)))),
-        _ if one => map1(regs, inst, mask, |a| bits32(value(of, f32::from_bits(a).into(), 0.0) as f32)),
-        _ => map2(regs, inst, mask, |a, b| {
-            bits32(value(of, f32::from_bits(a).into(), f32::from_bits(b).into()) as f32)
-        }),
+        Float::F64 if one => each!(long1(regs, inst, mask), |a| bits64(value(of, f64::from_bits(a), 0.0))),
+        Float::F64 => {
+            each!(long2(regs, inst, mask), |a, b| bits64(value(of, f64::from_bits(a), f64::from_bits(b))))
+        }
+        _ if one => {
+            each!(map1(regs, inst, mask), |a| bits32(value(of, f32::from_bits(a).into(), 0.0) as f32))
+        }
+        _ => each!(map2(regs, inst, mask), |a, b| bits32(value(
+            of,
+            f32::from_bits(a).into(),
+            f32::from_bits(b).into()
+        ) as f32)),
     }
 }
 
@@ -105,6 +111,8 @@ fn value(of: Intrinsic, a: f64, b: f64) -> f64 {
         Intrinsic::Cosh => libm::cosh(a),
         Intrinsic::Tanh => libm::tanh(a),
         Intrinsic::Asinh => libm::asinh(a),
+        // The library gives numbers for some below 1.
+        Intrinsic::Acosh if a < 1.0 => f64::NAN,
         Intrinsic::Acosh => libm::acosh(a),
         Intrinsic::Atanh => libm::atanh(a),
         Intrinsic::Erf => libm::erf(a),

@@ -34,6 +34,24 @@ pub fn rounded<const BF: bool>(value: f64, round: Round) -> u32 {
     to_narrow(value, if BF { BF16 } else { F16 }, round)
 }
 
+/// The nearest half of an f32: in 32 bits, where twice as many lanes go at once.
+#[inline(always)]
+pub fn nearest<const BF: bool>(value: f32) -> u32 {
+    let bits = value.to_bits();
+    let magnitude = bits & 0x7fff_ffff;
+    let rounded = if BF {
+        // The upper half of the f32, with one more for a rest above a half, or of a half where the last bit is odd.
+        (magnitude + 0x7fff + (magnitude >> 16 & 1)) >> 16
+    } else {
+        // Adding a half moves a subnormal result to the last bits, rounded.
+        let small = (f32::from_bits(magnitude) + 0.5).to_bits().wrapping_sub(0.5f32.to_bits());
+        let large = (magnitude.wrapping_sub(112 << 23) + 0xfff + (magnitude >> 13 & 1)) >> 13;
+        let number = if magnitude < 113 << 23 { small } else { large };
+        if magnitude >= 0x4780_0000 { 0x7c00 } else { number }
+    };
+    if value.is_nan() { NAN } else { rounded | bits >> 16 & 0x8000 }
+}
+
 /// A zero in place of a subnormal f16.
 #[inline(always)]
 pub fn flush(bits: u32) -> u32 {
@@ -75,6 +93,10 @@ pub fn two_of<const BF: bool>(op: Float2, mode: Mode, a: u32, b: u32) -> u32 {
     let (a, b) = (input::<BF>(a, mode), input::<BF>(b, mode));
     let (x, y) = (value::<BF>(a), value::<BF>(b));
     match op {
+        // f32 has more than twice the bits of a half and two more: rounding to it first changes nothing, if the result is not subnormal in it.
+        Float2::Add if mode == USUAL => nearest::<BF>(x as f32 + y as f32),
+        Float2::Sub if mode == USUAL => nearest::<BF>(x as f32 - y as f32),
+        Float2::Mul if mode == USUAL && !BF => nearest::<BF>(x as f32 * y as f32),
         Float2::Add => output::<BF>(odd_sum(x, y), mode),
         Float2::Sub => output::<BF>(odd_sum(x, -y), mode),
         Float2::Mul => output::<BF>(x * y, mode),
@@ -99,8 +121,9 @@ fn extreme<const BF: bool>(a: u32, b: u32, max: bool, nan: bool) -> u32 {
 
 #[inline(always)]
 fn fma_of<const BF: bool>(mode: Mode, relu: bool, a: u32, b: u32, c: u32) -> u32 {
-    let [a, b, c] = [a, b, c].map(|bits| value::<BF>(input::<BF>(bits, mode)));
-    let bits = output::<BF>(odd_sum(a * b, c), mode);
+    let (a, b, c) = (input::<BF>(a, mode), input::<BF>(b, mode), input::<BF>(c, mode));
+    let product = value::<BF>(a) * value::<BF>(b);
+    let bits = output::<BF>(odd_sum(product, value::<BF>(c)), mode);
     if relu && bits > 0x7fff { 0 } else { bits }
 }
 
@@ -146,14 +169,14 @@ pub fn two(op: Float2, ty: Float, mode: Mode, inst: &Inst, regs: &mut Registers,
         ($($op:ident)*) => {
             match (op, kind(ty)) {
                 $(
-                    (Float2::$op, (pair, false)) if mode == USUAL => map2(regs, inst, mask, |a, b| {
-                        both(pair, [a, b, 0], |a, b, _| two_of::<false>(Float2::$op, USUAL, a, b))
+                    (Float2::$op, (pair, false)) if mode == USUAL => each!(map2(regs, inst, mask), |a, b| {
+                        both(pair, [a, b, 0], #[inline(always)] |a, b, _| two_of::<false>(Float2::$op, USUAL, a, b))
                     }),
-                    (Float2::$op, (pair, true)) if mode == USUAL => map2(regs, inst, mask, |a, b| {
-                        both(pair, [a, b, 0], |a, b, _| two_of::<true>(Float2::$op, USUAL, a, b))
+                    (Float2::$op, (pair, true)) if mode == USUAL => each!(map2(regs, inst, mask), |a, b| {
+                        both(pair, [a, b, 0], #[inline(always)] |a, b, _| two_of::<true>(Float2::$op, USUAL, a, b))
                     }),
                 )*
-                (_, (pair, bf)) => map2(regs, inst, mask, |a, b| both(pair, [a, b, 0], |a, b, _| {
+                (_, (pair, bf)) => each!(map2(regs, inst, mask), |a, b| both(pair, [a, b, 0], #[inline(always)] |a, b, _| {
                     if bf { two_of::<true>(op, mode, a, b) } else { two_of::<false>(op, mode, a, b) }
                 })),
             }
@@ -166,7 +189,7 @@ pub fn two(op: Float2, ty: Float, mode: Mode, inst: &Inst, regs: &mut Registers,
 #[inline(always)]
 pub fn one(op: Float1, ty: Float, mode: Mode, inst: &Inst, regs: &mut Registers, mask: u32) {
     let (pair, bf) = kind(ty);
-    map1(regs, inst, mask, |a| {
+    each!(map1(regs, inst, mask), |a| {
         both(
             pair,
             [a, 0, 0],
@@ -181,16 +204,35 @@ pub fn one(op: Float1, ty: Float, mode: Mode, inst: &Inst, regs: &mut Registers,
 #[inline(always)]
 pub fn fma(ty: Float, mode: Mode, relu: bool, inst: &Inst, regs: &mut Registers, mask: u32) {
     match (mode, relu, kind(ty)) {
-        (USUAL, false, (pair, false)) => map3(regs, inst, mask, |a, b, c| {
-            both(pair, [a, b, c], |a, b, c| fma_of::<false>(USUAL, false, a, b, c))
+        (USUAL, false, (pair, false)) => each!(map3(regs, inst, mask), |a, b, c| {
+            both(
+                pair,
+                [a, b, c],
+                #[inline(always)]
+                |a, b, c| fma_of::<false>(USUAL, false, a, b, c),
+            )
         }),
-        (USUAL, false, (pair, true)) => map3(regs, inst, mask, |a, b, c| {
-            both(pair, [a, b, c], |a, b, c| fma_of::<true>(USUAL, false, a, b, c))
+        (USUAL, false, (pair, true)) => each!(map3(regs, inst, mask), |a, b, c| {
+            both(
+                pair,
+                [a, b, c],
+                #[inline(always)]
+                |a, b, c| fma_of::<true>(USUAL, false, a, b, c),
+            )
         }),
-        (_, _, (pair, bf)) => map3(regs, inst, mask, |a, b, c| {
-            both(pair, [a, b, c], |a, b, c| {
-                if bf { fma_of::<true>(mode, relu, a, b, c) } else { fma_of::<false>(mode, relu, a, b, c) }
-            })
+        (_, _, (pair, bf)) => each!(map3(regs, inst, mask), |a, b, c| {
+            both(
+                pair,
+                [a, b, c],
+                #[inline(always)]
+                |a, b, c| {
+                    if bf {
+                        fma_of::<true>(mode, relu, a, b, c)
+                    } else {
+                        fma_of::<false>(mode, relu, a, b, c)
+                    }
+                },
+            )
         }),
     }
 }

@@ -27,20 +27,22 @@ pub fn two(op: Int2, ty: Int, inst: &Inst, regs: &mut Registers, mask: u32) -> b
         (Int2::Sub, U64 | S64) => long2(regs, inst, mask, u64::wrapping_sub),
         (Int2::MulLo, U32 | S32) => map2(regs, inst, mask, u32::wrapping_mul),
         (Int2::MulLo, U64 | S64) => long2(regs, inst, mask, u64::wrapping_mul),
-        (Int2::MulWide, U32) => widen2(regs, inst, mask, |a, b| u64::from(a) * u64::from(b)),
+        (Int2::MulWide, U32) => each!(widen2(regs, inst, mask), |a, b| u64::from(a) * u64::from(b)),
         (Int2::MulWide, S32) => {
-            widen2(regs, inst, mask, |a, b| (i64::from(a as i32) * i64::from(b as i32)) as u64)
+            each!(widen2(regs, inst, mask), |a, b| (i64::from(a as i32) * i64::from(b as i32)) as u64)
         }
         (Int2::Min, U32) => map2(regs, inst, mask, u32::min),
-        (Int2::Min, S32) => map2(regs, inst, mask, |a, b| (a as i32).min(b as i32) as u32),
+        (Int2::Min, S32) => each!(map2(regs, inst, mask), |a, b| (a as i32).min(b as i32) as u32),
         (Int2::Max, U32) => map2(regs, inst, mask, u32::max),
-        (Int2::Max, S32) => map2(regs, inst, mask, |a, b| (a as i32).max(b as i32) as u32),
+        (Int2::Max, S32) => each!(map2(regs, inst, mask), |a, b| (a as i32).max(b as i32) as u32),
         (Int2::Shl, U32 | S32) => map2(regs, inst, mask, shl),
         (Int2::Shr, U32) => map2(regs, inst, mask, shr),
-        (Int2::Shr, S32) => map2(regs, inst, mask, |a, b| (a as i32 >> b.min(31)) as u32),
-        (Int2::Shl, U64 | S64) => long_by(regs, inst, mask, |a, b| if b < 64 { a << (b & 63) } else { 0 }),
-        (Int2::Shr, U64) => long_by(regs, inst, mask, |a, b| if b < 64 { a >> (b & 63) } else { 0 }),
-        (Int2::Shr, S64) => long_by(regs, inst, mask, |a, b| (a as i64 >> b.min(63)) as u64),
+        (Int2::Shr, S32) => each!(map2(regs, inst, mask), |a, b| (a as i32 >> b.min(31)) as u32),
+        (Int2::Shl, U64 | S64) => {
+            each!(long_by(regs, inst, mask), |a, b| if b < 64 { a << (b & 63) } else { 0 })
+        }
+        (Int2::Shr, U64) => each!(long_by(regs, inst, mask), |a, b| if b < 64 { a >> (b & 63) } else { 0 }),
+        (Int2::Shr, S64) => each!(long_by(regs, inst, mask), |a, b| (a as i64 >> b.min(63)) as u64),
         _ => return false,
     }
     true
@@ -60,20 +62,20 @@ fn shr(a: u32, b: u32) -> u32 {
 #[inline(always)]
 pub fn two_rare(op: Int2, ty: Int, inst: &Inst, regs: &mut Registers, mask: u32) {
     match ty {
-        Int::U16 => map2(regs, inst, mask, |a, b| match op {
+        Int::U16 => each!(map2(regs, inst, mask), |a, b| match op {
             Int2::MulWide => a * b,
             // The amount is of 32 bits, and the product has 32 as well.
             Int2::Shl => shl(a, b) & 0xffff,
             Int2::Shr => shr(a, b),
             _ => short(op, i64::from(a), i64::from(b), false),
         }),
-        Int::S16 => map2(regs, inst, mask, |a, b| match op {
+        Int::S16 => each!(map2(regs, inst, mask), |a, b| match op {
             Int2::MulWide => (signed16(a) * signed16(b)) as u32,
             Int2::Shl => shl(a, b) & 0xffff,
             Int2::Shr => (signed16(a) >> b.min(15)) as u32 & 0xffff,
             _ => short(op, i64::from(signed16(a)), i64::from(signed16(b)), true),
         }),
-        Int::U32 => map2(regs, inst, mask, |a, b| match op {
+        Int::U32 => each!(map2(regs, inst, mask), |a, b| match op {
             Int2::MulHi => (u64::from(a) * u64::from(b) >> 32) as u32,
             Int2::Div => a.checked_div(b).unwrap_or(u32::MAX),
             Int2::Rem => a.checked_rem(b).unwrap_or(a),
@@ -81,7 +83,7 @@ pub fn two_rare(op: Int2, ty: Int, inst: &Inst, regs: &mut Registers, mask: u32)
             Int2::SubSat => a.saturating_sub(b),
             _ => 0,
         }),
-        Int::S32 => map2(regs, inst, mask, |a, b| {
+        Int::S32 => each!(map2(regs, inst, mask), |a, b| {
             let (a, b) = (a as i32, b as i32);
             let value = match op {
                 Int2::MulHi => (i64::from(a) * i64::from(b) >> 32) as i32,
@@ -95,7 +97,7 @@ pub fn two_rare(op: Int2, ty: Int, inst: &Inst, regs: &mut Registers, mask: u32)
             };
             value as u32
         }),
-        Int::U64 => long2(regs, inst, mask, |a, b| match op {
+        Int::U64 => each!(long2(regs, inst, mask), |a, b| match op {
             Int2::MulHi => (u128::from(a) * u128::from(b) >> 64) as u64,
             Int2::Div => a.checked_div(b).unwrap_or(u64::MAX),
             Int2::Rem => a.checked_rem(b).unwrap_or(a),
@@ -105,7 +107,7 @@ pub fn two_rare(op: Int2, ty: Int, inst: &Inst, regs: &mut Registers, mask: u32)
             Int2::SubSat => a.saturating_sub(b),
             _ => 0,
         }),
-        Int::S64 => long2(regs, inst, mask, |a, b| {
+        Int::S64 => each!(long2(regs, inst, mask), |a, b| {
             let (a, b) = (a as i64, b as i64);
             let value = match op {
                 Int2::MulHi => (i128::from(a) * i128::from(b) >> 64) as i64,
@@ -151,17 +153,18 @@ fn short(op: Int2, a: i64, b: i64, signed: bool) -> u32 {
 pub fn three(op: Int3, ty: Int, inst: &Inst, regs: &mut Registers, mask: u32) -> bool {
     match (op, ty) {
         (Int3::MadLo, Int::U32 | Int::S32) => {
-            map3(regs, inst, mask, |a, b, c| a.wrapping_mul(b).wrapping_add(c))
+            each!(map3(regs, inst, mask), |a, b, c| a.wrapping_mul(b).wrapping_add(c))
         }
         (Int3::MadLo, Int::U64 | Int::S64) => {
-            long3(regs, inst, mask, |a, b, c| a.wrapping_mul(b).wrapping_add(c))
+            each!(long3(regs, inst, mask), |a, b, c| a.wrapping_mul(b).wrapping_add(c))
         }
         (Int3::MadWide, Int::U32) => {
-            widen3(regs, inst, mask, |a, b, c| (u64::from(a) * u64::from(b)).wrapping_add(c));
+            each!(widen3(regs, inst, mask), |a, b, c| (u64::from(a) * u64::from(b)).wrapping_add(c));
         }
-        (Int3::MadWide, Int::S32) => widen3(regs, inst, mask, |a, b, c| {
-            ((i64::from(a as i32) * i64::from(b as i32)) as u64).wrapping_add(c)
-        }),
+        (Int3::MadWide, Int::S32) => {
+            each!(widen3(regs, inst, mask), |a, b, c| ((i64::from(a as i32) * i64::from(b as i32)) as u64)
+                .wrapping_add(c))
+        }
         _ => return false,
     }
     true
@@ -171,13 +174,13 @@ pub fn three(op: Int3, ty: Int, inst: &Inst, regs: &mut Registers, mask: u32) ->
 #[inline(always)]
 pub fn three_rare(op: Int3, ty: Int, inst: &Inst, regs: &mut Registers, mask: u32) {
     match ty {
-        Int::U16 => map3(regs, inst, mask, |a, b, c| match op {
+        Int::U16 => each!(map3(regs, inst, mask), |a, b, c| match op {
             Int3::MadLo => (a * b).wrapping_add(c) & 0xffff,
             Int3::MadHi => (a * b >> 16).wrapping_add(c) & 0xffff,
             Int3::MadWide => (a * b).wrapping_add(c),
             Int3::Sad => a.abs_diff(b).wrapping_add(c) & 0xffff,
         }),
-        Int::S16 => map3(regs, inst, mask, |a, b, c| {
+        Int::S16 => each!(map3(regs, inst, mask), |a, b, c| {
             let product = signed16(a) * signed16(b);
             match op {
                 Int3::MadLo => (product as u32).wrapping_add(c) & 0xffff,
@@ -186,19 +189,19 @@ pub fn three_rare(op: Int3, ty: Int, inst: &Inst, regs: &mut Registers, mask: u3
                 Int3::Sad => signed16(a).abs_diff(signed16(b)).wrapping_add(c) & 0xffff,
             }
         }),
-        Int::U32 => map3(regs, inst, mask, |a, b, c| match op {
+        Int::U32 => each!(map3(regs, inst, mask), |a, b, c| match op {
             Int3::MadHi => ((u64::from(a) * u64::from(b) >> 32) as u32).wrapping_add(c),
             _ => a.abs_diff(b).wrapping_add(c),
         }),
-        Int::S32 => map3(regs, inst, mask, |a, b, c| match op {
+        Int::S32 => each!(map3(regs, inst, mask), |a, b, c| match op {
             Int3::MadHi => ((i64::from(a as i32) * i64::from(b as i32) >> 32) as u32).wrapping_add(c),
             _ => (a as i32).abs_diff(b as i32).wrapping_add(c),
         }),
-        Int::U64 => long3(regs, inst, mask, |a, b, c| match op {
+        Int::U64 => each!(long3(regs, inst, mask), |a, b, c| match op {
             Int3::MadHi => ((u128::from(a) * u128::from(b) >> 64) as u64).wrapping_add(c),
             _ => a.abs_diff(b).wrapping_add(c),
         }),
-        Int::S64 => long3(regs, inst, mask, |a, b, c| match op {
+        Int::S64 => each!(long3(regs, inst, mask), |a, b, c| match op {
             Int3::MadHi => ((i128::from(a as i64) * i128::from(b as i64) >> 64) as u64).wrapping_add(c),
             _ => (a as i64).abs_diff(b as i64).wrapping_add(c),
         }),
@@ -212,7 +215,7 @@ pub fn mul24(signed: bool, high: bool, inst: &Inst, regs: &mut Registers, mask: 
     let product = |a, b| (cut(a) * cut(b) >> if high { 16 } else { 0 }) as u32;
     match inst.c {
         Reg::NONE => map2(regs, inst, mask, product),
-        _ => map3(regs, inst, mask, |a, b, c| product(a, b).wrapping_add(c)),
+        _ => each!(map3(regs, inst, mask), |a, b, c| product(a, b).wrapping_add(c)),
     }
 }
 
@@ -220,7 +223,7 @@ pub fn mul24(signed: bool, high: bool, inst: &Inst, regs: &mut Registers, mask: 
 #[inline(always)]
 pub fn neg(ty: Int, inst: &Inst, regs: &mut Registers, mask: u32) {
     match ty {
-        Int::U16 | Int::S16 => map1(regs, inst, mask, |a| a.wrapping_neg() & 0xffff),
+        Int::U16 | Int::S16 => each!(map1(regs, inst, mask), |a| a.wrapping_neg() & 0xffff),
         Int::U32 | Int::S32 => map1(regs, inst, mask, u32::wrapping_neg),
         Int::U64 | Int::S64 => long1(regs, inst, mask, u64::wrapping_neg),
     }
@@ -230,9 +233,9 @@ pub fn neg(ty: Int, inst: &Inst, regs: &mut Registers, mask: u32) {
 #[inline(always)]
 pub fn abs(ty: Int, inst: &Inst, regs: &mut Registers, mask: u32) {
     match ty {
-        Int::U16 | Int::S16 => map1(regs, inst, mask, |a| signed16(a).unsigned_abs() & 0xffff),
-        Int::U32 | Int::S32 => map1(regs, inst, mask, |a| (a as i32).unsigned_abs()),
-        Int::U64 | Int::S64 => long1(regs, inst, mask, |a| (a as i64).unsigned_abs()),
+        Int::U16 | Int::S16 => each!(map1(regs, inst, mask), |a| signed16(a).unsigned_abs() & 0xffff),
+        Int::U32 | Int::S32 => each!(map1(regs, inst, mask), |a| (a as i32).unsigned_abs()),
+        Int::U64 | Int::S64 => each!(long1(regs, inst, mask), |a| (a as i64).unsigned_abs()),
     }
 }
 
@@ -252,7 +255,7 @@ pub fn carried(
         let (a, b) = (get64(regs, inst.a), get64(regs, inst.b));
         // Only products have a third operand.
         let c = if multiplies { get64(regs, inst.c) } else { a };
-        let sums: [(u64, bool); 32] = std::array::from_fn(|lane| {
+        let sums = lanes!(|lane| {
             let (x, y) = match op {
                 Carry::Add | Carry::Sub => (a[lane], b[lane]),
                 Carry::MadLo => (a[lane].wrapping_mul(b[lane]), c[lane]),
@@ -267,12 +270,12 @@ pub fn carried(
                 if op == Carry::Sub { first.overflowing_sub(last) } else { first.overflowing_add(last) };
             (sum, over || more)
         });
-        put64(regs, inst.d, mask, lanes(|lane| sums[lane].0));
-        ballot(|lane| sums[lane].1)
+        put64(regs, inst.d, mask, lanes!(|lane| sums[lane].0));
+        ballot!(|lane| sums[lane].1)
     } else {
         let (a, b) = (get32(regs, inst.a), get32(regs, inst.b));
         let c = if multiplies { get32(regs, inst.c) } else { a };
-        let sums = lanes(|lane| {
+        let sums = lanes!(|lane| {
             let (x, y) = (u64::from(a[lane]), u64::from(b[lane]));
             let carry = u64::from(bit(lane));
             match op {
@@ -287,8 +290,8 @@ pub fn carried(
                 Carry::MadHi => (x * y >> 32) + u64::from(c[lane]) + carry,
             }
         });
-        put32(regs, inst.d, mask, lanes(|lane| sums[lane] as u32));
-        ballot(|lane| sums[lane] >> 32 & 1 != 0)
+        put32(regs, inst.d, mask, lanes!(|lane| sums[lane] as u32));
+        ballot!(|lane| sums[lane] >> 32 & 1 != 0)
     };
     if output {
         regs.carry = regs.carry & !mask | left & mask;
@@ -298,7 +301,7 @@ pub fn carried(
 /// [`Op::Dp4a`](crate::program::Op::Dp4a)
 #[inline(always)]
 pub fn dp4a((a_signed, b_signed): (bool, bool), inst: &Inst, regs: &mut Registers, mask: u32) {
-    map3(regs, inst, mask, |a, b, c| {
+    each!(map3(regs, inst, mask), |a, b, c| {
         (0..4).fold(c, |sum, i| sum.wrapping_add((part(a, 8, i, a_signed) * part(b, 8, i, b_signed)) as u32))
     });
 }
@@ -307,10 +310,12 @@ pub fn dp4a((a_signed, b_signed): (bool, bool), inst: &Inst, regs: &mut Register
 #[inline(always)]
 pub fn dp2a((a_signed, b_signed): (bool, bool), upper: bool, inst: &Inst, regs: &mut Registers, mask: u32) {
     let first = if upper { 2 } else { 0 };
-    map3(regs, inst, mask, |a, b, c| {
-        (0..2).fold(c, |sum, i| {
-            sum.wrapping_add((part(a, 16, i, a_signed) * part(b, 8, first + i, b_signed)) as u32)
-        })
+    each!(map3(regs, inst, mask), |a, b, c| {
+        let mut sum = c;
+        for i in 0..2 {
+            sum = sum.wrapping_add((part(a, 16, i, a_signed) * part(b, 8, first + i, b_signed)) as u32);
+        }
+        sum
     });
 }
 

@@ -1,6 +1,7 @@
 //! How results come into registers, for the lanes that are active.
 //!
-//! Every loop goes over all lanes, so that the compiler makes vectors of it; what inactive lanes compute is thrown away.
+//! Every loop goes over all lanes, so that the compiler makes vectors of it; what inactive lanes compute is thrown away. What is done for a
+//! lane must be inlined always: otherwise loops are unrolled into calls of functions that know nothing of the vectors of a copy.
 
 use crate::program::{Inst, LANES, Reg};
 use crate::registers::Registers;
@@ -75,13 +76,40 @@ pub fn get64(regs: &Registers, from: Reg) -> &Longs {
     &regs.w64[from.index()]
 }
 
+/// A map by a closure that is inlined always.
+macro_rules! each {
+    ($map:ident($regs:expr, $inst:expr, $mask:expr), |$($operand:pat_param),+| $body:expr $(,)?) => {
+        $map($regs, $inst, $mask, #[inline(always)] |$($operand),+| $body)
+    };
+}
+
+/// [`lanes`] by a closure that is inlined always.
+macro_rules! lanes {
+    (|$lane:pat_param| $body:expr $(,)?) => {
+        lanes(
+            #[inline(always)]
+            |$lane| $body,
+        )
+    };
+}
+
+/// [`ballot`] by a closure that is inlined always.
+macro_rules! ballot {
+    (|$lane:pat_param| $body:expr $(,)?) => {
+        ballot(
+            #[inline(always)]
+            |$lane| $body,
+        )
+    };
+}
+
 macro_rules! maps {
     ($($(#[$doc:meta])* $name:ident($($operand:ident: $get:ident -> $in:ty),*) -> $put:ident $out:ty;)*) => {$(
         $(#[$doc])*
         #[inline(always)]
         pub fn $name(regs: &mut Registers, inst: &Inst, mask: u32, of: impl Fn($($in),*) -> $out) {
             $(let $operand = $get(regs, inst.$operand);)*
-            let values = lanes(|lane| of($($operand[lane]),*));
+            let values = lanes(#[inline(always)] |lane| of($($operand[lane]),*));
             $put(regs, inst.d, mask, values);
         }
     )*};

@@ -11,7 +11,7 @@
 //! rounded to the nearest f32; sums of halves are rounded to halves at the end. Hardware adds several products at once, aligns them to the
 //! largest and cuts off what lies below: its last bits differ. Sums of integers are exact.
 
-use crate::program::{Inst, Mma, MmaInput, Reg, Round};
+use crate::program::{Inst, Mma, MmaInput, Reg};
 use crate::registers::Registers;
 
 use super::float::bits32;
@@ -113,9 +113,9 @@ fn floats(
         of.sum[row][column]
     };
     for (r, &reg) in d.iter().enumerate() {
-        let values = lanes(|lane| {
+        let values = lanes!(|lane| {
             if mma.half {
-                let half = |i| half::rounded::<false>(sum(lane, i).into(), Round::Nearest);
+                let half = |i| half::nearest::<false>(sum(lane, i));
                 half(2 * r) | half(2 * r + 1) << 16
             } else {
                 bits32(sum(lane, r))
@@ -154,7 +154,7 @@ fn integers(
     }
     for (i, (&from, &to)) in c.iter().zip(d).enumerate() {
         let c = get32(regs, from);
-        let values = lanes(|lane| {
+        let values = lanes!(|lane| {
             let (row, column) = place(lane, i);
             let (sum, c) = (of.sum[row][column], c[lane] as i32);
             (if mma.saturate { c.saturating_add(sum) } else { c.wrapping_add(sum) }) as u32
@@ -166,7 +166,7 @@ fn integers(
 /// Spreads a matrix of 8 by 8 values of 16 bits, which [`Op::LoadMatrix`](crate::program::Op::LoadMatrix) has loaded, over the lanes: each
 /// gets two that are beside one another in a row, or in a column if it is transposed.
 pub fn spread_matrix(rows: &[[u16; 8]; 8], transposed: bool, to: Reg, regs: &mut Registers, mask: u32) {
-    let values = lanes(|lane| {
+    let values = lanes!(|lane| {
         let (line, first) = (lane / 4, lane % 4 * 2);
         let at = |place: usize| u32::from(if transposed { rows[place][line] } else { rows[line][place] });
         at(first) | at(first + 1) << 16

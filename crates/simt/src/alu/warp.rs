@@ -12,14 +12,14 @@ use crate::program::AtomicType;
 pub fn shuffle(kind: Shuffle, inst: &Inst, regs: &mut Registers, mask: u32) -> u32 {
     let (a, b, c) = (*get32(regs, inst.a), get32(regs, inst.b), get32(regs, inst.c));
     if kind == Shuffle::Butterfly && mask == u32::MAX && inst.e == crate::program::Reg::NONE {
-        let same = ballot(|lane| b[lane] == b[0] && c[lane] == 0x1f);
+        let same = ballot!(|lane| b[lane] == b[0] && c[lane] == 0x1f);
         let values = match b[0] {
             _ if same != u32::MAX => None,
-            1 => Some(lanes(|lane| a[lane ^ 1])),
-            2 => Some(lanes(|lane| a[lane ^ 2])),
-            4 => Some(lanes(|lane| a[lane ^ 4])),
-            8 => Some(lanes(|lane| a[lane ^ 8])),
-            16 => Some(lanes(|lane| a[lane ^ 16])),
+            1 => Some(lanes!(|lane| a[lane ^ 1])),
+            2 => Some(lanes!(|lane| a[lane ^ 2])),
+            4 => Some(lanes!(|lane| a[lane ^ 4])),
+            8 => Some(lanes!(|lane| a[lane ^ 8])),
+            16 => Some(lanes!(|lane| a[lane ^ 16])),
             _ => None,
         };
         if let Some(values) = values {
@@ -27,11 +27,12 @@ pub fn shuffle(kind: Shuffle, inst: &Inst, regs: &mut Registers, mask: u32) -> u
             return 0;
         }
     }
-    let sources: [i32; 32] = lanes(|lane| source(kind, lane as i32, b[lane], c[lane]));
-    let in_range = ballot(|lane| sources[lane] >= 0);
-    let asked: Words = lanes(|lane| if sources[lane] >= 0 { sources[lane] as u32 } else { lane as u32 });
-    let absent = !ballot(|lane| mask >> (asked[lane] & 31) & 1 != 0) & mask;
-    let values = lanes(|lane| if absent >> lane & 1 != 0 { a[lane] } else { a[(asked[lane] & 31) as usize] });
+    let sources: [i32; 32] = lanes!(|lane| source(kind, lane as i32, b[lane], c[lane]));
+    let in_range = ballot!(|lane| sources[lane] >= 0);
+    let asked: Words = lanes!(|lane| if sources[lane] >= 0 { sources[lane] as u32 } else { lane as u32 });
+    let absent = !ballot!(|lane| mask >> (asked[lane] & 31) & 1 != 0) & mask;
+    let values =
+        lanes!(|lane| if absent >> lane & 1 != 0 { a[lane] } else { a[(asked[lane] & 31) as usize] });
     put32(regs, inst.d, mask, values);
     put_predicate(regs, inst.e, mask, in_range);
     absent
@@ -75,16 +76,16 @@ pub fn matches(bits: Bits, all: bool, inst: &Inst, regs: &mut Registers, mask: u
         Bits::B64 => *get64(regs, inst.a),
         _ => {
             let a = get32(regs, inst.a);
-            lanes(|lane| a[lane].into())
+            lanes!(|lane| a[lane].into())
         }
     };
-    let alike = |value: u64| ballot(|lane| values[lane] == value) & mask;
+    let alike = |value: u64| ballot!(|lane| values[lane] == value) & mask;
     if all {
         let agreed = alike(values[mask.trailing_zeros() as usize & 31]) == mask;
         put32(regs, inst.d, mask, [if agreed { mask } else { 0 }; 32]);
         put_predicate(regs, inst.e, mask, if agreed { u32::MAX } else { 0 });
     } else {
-        put32(regs, inst.d, mask, lanes(|lane| alike(values[lane])));
+        put32(regs, inst.d, mask, lanes!(|lane| alike(values[lane])));
     }
 }
 

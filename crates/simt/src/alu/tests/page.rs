@@ -33,7 +33,7 @@ fn bound(operation: &str, types: &str) -> &'static str {
         ("sqrt.approx", "f32") => "relative 2^-23",
         ("rsqrt.approx", "f32") => "relative 2^-22.9",
         ("rcp.approx", "f32") => "1 unit in the last place",
-        ("rcp.approx" | "rsqrt.approx" | "sqrt.approx", _) => "20 bits",
+        ("rcp.approx" | "rsqrt.approx", _) => "20 bits",
         ("ex2.approx", "f32") => "relative 2^-22",
         ("ex2.approx", "f16" | "f16x2") => "relative 2^-9.9",
         ("ex2.approx", _) => "relative 2^-7",
@@ -93,11 +93,22 @@ fn page() -> String {
         };
         form.modifiers.iter().for_each(|text| add(&mut lines[line].1, text.clone()));
     }
+    // Then the operations that differ in name alone.
     let mut merged: Vec<(Vec<String>, Vec<String>, [String; 3])> = vec![];
     for (types, modifiers, ends) in lines {
         match merged.iter_mut().find(|line| line.1 == modifiers && line.2 == ends) {
             Some(line) => line.0.extend(types),
             None => merged.push((types, modifiers, ends)),
+        }
+    }
+    let mut joined: Vec<(Vec<String>, Vec<String>, [String; 3])> = vec![];
+    for (types, modifiers, [operation, against, results]) in merged {
+        let alike = joined.iter_mut().find(|line| {
+            line.0 == types && line.1 == modifiers && line.2[1] == against && line.2[2] == results
+        });
+        match alike {
+            Some(line) => line.2[0] += &format!("` `{operation}"),
+            None => joined.push((types, modifiers, [operation, against, results])),
         }
     }
     let mut page = HEAD.to_owned();
@@ -108,7 +119,7 @@ fn page() -> String {
         [] => String::new(),
         names => format!("`{}`", names.join("` `")),
     };
-    for (types, modifiers, [operation, against, results]) in &merged {
+    for (types, modifiers, [operation, against, results]) in &joined {
         let types = types.join(", ");
         row(&format!("`{operation}`"), &types, &names(modifiers), against, results);
     }
