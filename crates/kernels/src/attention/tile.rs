@@ -177,6 +177,8 @@ pub(super) struct Step<'a> {
     pub(super) ahead: [*const u8; TILES_MAX],
     /// Not empty for all tiles.
     pub(super) seen: [Slots; TILES_MAX],
+    /// Whether all tokens of all tiles are seen, as most are.
+    pub(super) whole: bool,
     /// What scores are to be multiplied by, where there are scales. Anything for what is not seen.
     pub(super) key_scales: &'a [f32; STEP_MAX],
     /// What values are to be multiplied by.
@@ -200,7 +202,7 @@ impl Step<'_> {
 
 /// A group of queries.
 #[derive(Clone, Copy)]
-#[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "codes are for an instruction of x86-64"))]
+#[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "codes are for instructions of x86-64"))]
 pub(super) struct Group<'a> {
     /// `[R, dim]`: what keys are multiplied with; integers, where rows are.
     pub(super) q: &'a [f32],
@@ -208,11 +210,13 @@ pub(super) struct Group<'a> {
     pub(super) scales: &'a [f32],
     /// `[R, dim]`, where keys are integers: the same integers.
     pub(super) codes: &'a [i8],
-    /// `[R]`: what scores are too large by with that instruction.
-    pub(super) offsets: &'a [f32],
-    /// The instruction.
+    /// `[R, dim / 2]`: the same, of each four the first and the third, and the second and the fourth.
+    pub(super) pairs: &'a [[i16; 2]],
+    /// `[R]`: the sums of these.
+    pub(super) code_sums: &'a [f32],
+    /// The instructions for them.
     #[cfg(target_arch = "x86_64")]
-    pub(super) vnni: Option<super::vnni::Vnni>,
+    pub(super) integers: Option<super::integers::Integers>,
 }
 
 /// Scores, and then exponentials, of a group of queries.
@@ -233,7 +237,7 @@ pub(super) unsafe fn add_step<F: Stored, S: AttentionSimd, const R: usize>(
     states: &mut [State],
     scores: &mut Scores,
 ) {
-    const { assert!(!F::INTEGER || F::TILES == TILES_MAX, "VNNI reads all tiles") };
+    const { assert!(!F::INTEGER || F::TILES == TILES_MAX, "sums of integers read all tiles") };
     // SAFETY: the caller vouches for everything.
     unsafe { multiply_all::<F, S, R>(simd, step, group, scores) };
     let mut factors = [0.0; R];
@@ -244,14 +248,14 @@ pub(super) unsafe fn add_step<F: Stored, S: AttentionSimd, const R: usize>(
     }
     #[cfg(target_arch = "x86_64")]
     if F::INTEGER
-        && let Some(vnni) = group.vnni
+        && let Some(integers) = group.integers
     {
         // SAFETY: the caller vouches for everything.
         unsafe {
             if F::NIBBLES {
-                vnni.add_values::<true, R>(step, scores, &factors, o);
+                integers.add_values::<true, R>(step, scores, &factors, o);
             } else {
-                vnni.add_values::<false, R>(step, scores, &factors, o);
+                integers.add_values::<false, R>(step, scores, &factors, o);
             }
         }
         return;
@@ -288,15 +292,15 @@ unsafe fn multiply_all<F: Stored, S: AttentionSimd, const R: usize>(
 ) {
     #[cfg(target_arch = "x86_64")]
     if F::INTEGER
-        && let Some(vnni) = group.vnni
+        && let Some(integers) = group.integers
     {
-        let codes = group.codes.as_ptr();
+        let (codes, pairs) = (group.codes.as_ptr(), group.pairs.as_ptr());
         // SAFETY: the caller vouches for everything.
         unsafe {
             if F::NIBBLES {
-                vnni.multiply::<true, R>(step, codes, group.offsets, scores);
+                integers.multiply::<true, R>(step, codes, pairs, group.code_sums, scores);
             } else {
-                vnni.multiply::<false, R>(step, codes, group.offsets, scores);
+                integers.multiply::<false, R>(step, codes, pairs, group.code_sums, scores);
             }
         }
         return;
@@ -437,6 +441,9 @@ unsafe fn exponentiate<F: Stored, S: AttentionSimd>(
 /// Overwrites what belongs to tokens that are not seen.
 #[inline(always)]
 fn fill_unseen(step: &Step<'_>, scores: &mut [f32], value: f32) {
+    if step.whole {
+        return;
+    }
     for (scores, seen) in scores.chunks_exact_mut(TILE).zip(step.seen) {
         scores[..seen.from].fill(value);
         scores[seen.to..].fill(value);
