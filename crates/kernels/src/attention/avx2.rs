@@ -119,8 +119,8 @@ pub(super) unsafe fn add_values<const NIBBLES: bool, const R: usize>(
     }
 }
 
-/// The same sum, with what has been added so far: the compiler would keep products, to add them up in another order, and has
-/// no registers for them.
+/// The same, though the compiler cannot tell what has been added so far: it would keep products, to add them up in another
+/// order, and has no registers for them.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn kept(mut sum: __m256i) -> __m256i {
@@ -142,39 +142,40 @@ struct Weights {
     sums: [f32; GROUP],
 }
 
-/// # Safety
-/// - The CPU has the features.
 #[target_feature(enable = "avx2,fma,f16c,popcnt,bmi1")]
-unsafe fn round<const R: usize>(simd: Avx2, weights: &Scores) -> Weights {
+fn round<const R: usize>(simd: Avx2, weights: &Scores) -> Weights {
     const INTEGER_MAX: f32 = i16::MAX as f32;
     let mut rounded =
         Weights { pairs: [[[0; 2]; STEP_MAX / 2]; GROUP], units: [0.0; GROUP], sums: [0.0; GROUP] };
-    for (r, weights) in weights.iter().enumerate().take(R) {
-        // SAFETY: a step has so many weights, a multiple of eight, and half as many pairs.
-        unsafe {
-            let load = |at: usize| _mm256_loadu_ps(weights.as_ptr().add(at));
-            // As bits, what is not negative has the same order, and NaN is the largest.
-            let mut largest = _mm256_castps_si256(_mm256_set1_ps(LARGEST_MIN));
-            for at in (0..STEP_MAX).step_by(LANES) {
-                largest = _mm256_max_epu32(largest, _mm256_castps_si256(load(at)));
-            }
-            let largest = largest_lane(largest);
-            // NaN, if it is infinite.
-            let largest = largest + (largest - largest);
-            rounded.units[r] = largest / INTEGER_MAX;
-            let rate = _mm256_set1_ps(INTEGER_MAX / largest);
-            let mut sum = _mm256_setzero_si256();
-            for at in (0..STEP_MAX).step_by(LANES) {
-                let integers = _mm256_cvtps_epi32(_mm256_mul_ps(load(at), rate));
-                sum = _mm256_add_epi32(sum, integers);
-                // Of each four, the first two are joined by the others.
-                let others = _mm256_slli_epi32::<16>(_mm256_srli_si256::<8>(integers));
-                let pairs = _mm256_blend_epi16::<0b1010_1010>(integers, others);
-                let packed = _mm256_castsi256_si128(_mm256_permute4x64_epi64::<0b1000>(pairs));
-                _mm_storeu_si128(rounded.pairs[r].as_mut_ptr().add(at / 2).cast(), packed);
-            }
-            rounded.sums[r] = Arith::<f32>::reduce_add(simd, _mm256_cvtepi32_ps(sum));
+    // SAFETY: a step has so many weights, a multiple of eight.
+    let load = |r: usize, at: usize| unsafe { _mm256_loadu_ps(weights[r].as_ptr().add(at)) };
+    let mut rates = [0.0; R];
+    for (r, rate) in rates.iter_mut().enumerate() {
+        // As bits, what is not negative has the same order, and NaN is the largest.
+        let mut largest = _mm256_castps_si256(_mm256_set1_ps(LARGEST_MIN));
+        for at in (0..STEP_MAX).step_by(LANES) {
+            largest = _mm256_max_epu32(largest, _mm256_castps_si256(load(r, at)));
         }
+        let largest = largest_lane(largest);
+        // NaN, if it is infinite.
+        let largest = largest + (largest - largest);
+        rounded.units[r] = largest / INTEGER_MAX;
+        *rate = INTEGER_MAX / largest;
+    }
+    for (r, &rate) in rates.iter().enumerate() {
+        let rate = _mm256_set1_ps(rate);
+        let mut sum = _mm256_setzero_si256();
+        for at in (0..STEP_MAX).step_by(LANES) {
+            let integers = _mm256_cvtps_epi32(_mm256_mul_ps(load(r, at), rate));
+            sum = _mm256_add_epi32(sum, integers);
+            // Of each four, the first two are joined by the others.
+            let others = _mm256_slli_epi32::<16>(_mm256_srli_si256::<8>(integers));
+            let pairs = _mm256_blend_epi16::<0b1010_1010>(integers, others);
+            let packed = _mm256_castsi256_si128(_mm256_permute4x64_epi64::<0b1000>(pairs));
+            // SAFETY: there are half as many pairs as weights.
+            unsafe { _mm_storeu_si128(rounded.pairs[r].as_mut_ptr().add(at / 2).cast(), packed) };
+        }
+        rounded.sums[r] = Arith::<f32>::reduce_add(simd, _mm256_cvtepi32_ps(sum));
     }
     rounded
 }
