@@ -17,10 +17,12 @@
 //! - **Online softmax.** Terms are `2^(s - e)`, where `e` is an integer not below the largest `s` so far, in powers of two.
 //!   Moving `e` multiplies what has been summed by a power of two, and that rounds nothing.
 //! - **Integers.** Where keys are stored as integers, queries are rotated as the keys have been and rounded to 8 bits, with
-//!   a scale for each head; products of the two are sums of integers, exact for heads of up to 512, by VNNI where AVX-512
-//!   has it. There values are summed as integers too: four tokens of a column share the four bytes that an instruction adds
-//!   up, and weights times scales are rounded to 16 bits of the largest in a step, in two halves of 8. Elsewhere values
-//!   are widened to f32.
+//!   a scale for each head; products of the two are sums of integers, exact for heads of up to 512. With AVX2
+//!   and AVX-512 values are summed as integers too: weights times scales are rounded to 16 bits of the largest in a step, and
+//!   four tokens of a column share the four bytes whose products are added up in a lane. VNNI multiplies bytes, so each half of
+//!   a weight makes a sum. Without it, numbers of 16 bits with a sign are multiplied, so a weight has 15 bits, and values are
+//!   widened to as many; of half bytes and queries the products have 16 bits, and some are added up before they are widened.
+//!   Elsewhere values are widened to f32.
 //! - **Split.** The context is cut into chunks of 1024 tokens, each is summed on its own, and the sums are added in order.
 //!   This is done whoever does the work, so a result depends neither on the number of threads, nor on how many tokens
 //!   are asked about at once, nor on the layout of the cache if its blocks have a multiple of 16 tokens.
@@ -40,10 +42,11 @@
 //! and half of the rest are the power of two's, whose argument is rounded when the exponent is subtracted. Weights below
 //! `2^-125` may be anything up to that. Numerator and denominator are off by that and by additions: to a tile (64 terms at
 //! most), of tiles to a chunk (64 at most), and of chunks. So a result is within
-//! `sum p e |v| + (sum p e + (136 + n / 1024) u) sum p |v|`. With integers and VNNI a weight times its scale is off by half of
-//! `1 / 65535` of the largest among the 64 tokens of a step, which adds at most `1 / 131070` of that step's largest `p |v|`, over
-//! all columns, for each of its tokens; or by as much of `1e-30`, if all in the step are less. In blocks of fewer than 16 tokens
-//! there are more steps: 136 becomes `72 + 1024 / block_len`. `tests/attention.rs` asserts it.
+//! `sum p e |v| + (sum p e + (136 + n / 1024) u) sum p |v|`. With integers and AVX2 or AVX-512 a weight times its scale is off
+//! by half of `1 / 32767` of the largest among the 64 tokens of a step, or of `1 / 65535` with VNNI, which adds at most
+//! `1 / 65534` of that step's largest `p |v|`, over all columns, for each of its tokens; or by as much of `1e-30`, if all in
+//! the step are less. In blocks of fewer than 16 tokens there are more steps: 136 becomes `72 + 1024 / block_len`.
+//! `tests/attention.rs` asserts it.
 //!
 //! # Source
 //!
@@ -51,6 +54,10 @@
 //! long-context inference", for the split over the context; Ainslie et al. 2023, "GQA", <https://arxiv.org/abs/2305.13245>,
 //! for the groups.
 
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod integers;
 mod run;
 mod tile;
 #[cfg(target_arch = "x86_64")]

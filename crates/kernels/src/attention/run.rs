@@ -345,6 +345,7 @@ impl Span<'_> {
                         tiles: places.tiles,
                         ahead: ahead.tiles,
                         seen: slots,
+                        whole: slots[..F::TILES].iter().all(|slots| slots.from == 0 && slots.to == TILE),
                         key_scales: &scales[0],
                         value_scales: &scales[1],
                         plane_bytes,
@@ -473,9 +474,10 @@ struct ScaledQueries {
     q: Vec<f32>,
     scales: Vec<f32>,
     codes: Vec<i8>,
-    offsets: Vec<f32>,
+    pairs: Vec<[i16; 2]>,
+    code_sums: Vec<f32>,
     #[cfg(target_arch = "x86_64")]
-    vnni: Option<super::vnni::Vnni>,
+    integers: Option<super::integers::Integers>,
 }
 
 impl ScaledQueries {
@@ -486,9 +488,10 @@ impl ScaledQueries {
             q,
             scales: Vec::new(),
             codes: Vec::new(),
-            offsets: Vec::new(),
+            pairs: Vec::new(),
+            code_sums: Vec::new(),
             #[cfg(target_arch = "x86_64")]
-            vnni: super::vnni::Vnni::new(token),
+            integers: super::integers::Integers::new(token),
         }
     }
 
@@ -517,13 +520,15 @@ impl ScaledQueries {
                 // SAFETY: as above.
                 sums = simd.add(sums, unsafe { simd.load_acc(chunk.as_ptr()) });
             }
-            let sum = simd.reduce_add(sums);
             self.scales.push(scale);
-            self.offsets.push(if F::NIBBLES { 7.5 * sum } else { 128.0 * sum });
+            self.code_sums.push(simd.reduce_add(sums));
             self.codes.extend(row.iter().map(
                 #[inline(always)]
                 |&q| (q + LOWEST_BITS_COUNT).to_bits() as i8,
             ));
+        }
+        for &[a, b, c, d] in self.codes.as_chunks::<4>().0 {
+            self.pairs.extend([[i16::from(a), i16::from(c)], [i16::from(b), i16::from(d)]]);
         }
     }
 
@@ -535,9 +540,10 @@ impl ScaledQueries {
             q: &self.q[row * dim..(row + count) * dim],
             scales: &self.scales[rows.clone()],
             codes: &self.codes[rows.start * dim..rows.end * dim],
-            offsets: &self.offsets[rows],
+            pairs: &self.pairs[rows.start * dim / 2..rows.end * dim / 2],
+            code_sums: &self.code_sums[rows],
             #[cfg(target_arch = "x86_64")]
-            vnni: self.vnni,
+            integers: self.integers,
         }
     }
 }

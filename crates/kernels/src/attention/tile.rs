@@ -177,6 +177,8 @@ pub(super) struct Step<'a> {
     pub(super) ahead: [*const u8; TILES_MAX],
     /// Not empty for all tiles.
     pub(super) seen: [Slots; TILES_MAX],
+    /// Whether all tokens of all tiles are seen, as most are.
+    pub(super) whole: bool,
     /// What scores are to be multiplied by, where there are scales. Anything for what is not seen.
     pub(super) key_scales: &'a [f32; STEP_MAX],
     /// What values are to be multiplied by.
@@ -200,7 +202,7 @@ impl Step<'_> {
 
 /// A group of queries.
 #[derive(Clone, Copy)]
-#[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "codes are for an instruction of x86-64"))]
+#[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "codes are for instructions of x86-64"))]
 pub(super) struct Group<'a> {
     /// `[R, dim]`: what keys are multiplied with; integers, where rows are.
     pub(super) q: &'a [f32],
@@ -208,11 +210,13 @@ pub(super) struct Group<'a> {
     pub(super) scales: &'a [f32],
     /// `[R, dim]`, where keys are integers: the same integers.
     pub(super) codes: &'a [i8],
-    /// `[R]`: what scores are too large by with that instruction.
-    pub(super) offsets: &'a [f32],
-    /// The instruction.
+    /// `[R, dim / 2]`: the same, of each four the first and the third, and the second and the fourth.
+    pub(super) pairs: &'a [[i16; 2]],
+    /// `[R]`: the sums of these.
+    pub(super) code_sums: &'a [f32],
+    /// The instructions for them.
     #[cfg(target_arch = "x86_64")]
-    pub(super) vnni: Option<super::vnni::Vnni>,
+    pub(super) integers: Option<super::integers::Integers>,
 }
 
 /// Scores, and then exponentials, of a group of queries.
@@ -233,25 +237,21 @@ pub(super) unsafe fn add_step<F: Stored, S: AttentionSimd, const R: usize>(
     states: &mut [State],
     scores: &mut Scores,
 ) {
-    const { assert!(!F::INTEGER || F::TILES == TILES_MAX, "VNNI reads all tiles") };
+    const { assert!(!F::INTEGER || F::TILES == TILES_MAX, "sums of integers read all tiles") };
     // SAFETY: the caller vouches for everything.
     unsafe { multiply_all::<F, S, R>(simd, step, group, scores) };
-    let mut factors = [0.0; R];
-    for (r, factor) in factors.iter_mut().enumerate() {
-        let scale = if F::INTEGER { group.scales[r] } else { 1.0 };
-        // SAFETY: the caller vouches for everything.
-        *factor = unsafe { exponentiate::<F, S>(simd, step, scale, &mut scores[r], &mut states[r]) };
-    }
+    // SAFETY: the caller vouches for everything.
+    let factors = unsafe { exponentiate::<F, S, R>(simd, step, group.scales, scores, states) };
     #[cfg(target_arch = "x86_64")]
     if F::INTEGER
-        && let Some(vnni) = group.vnni
+        && let Some(integers) = group.integers
     {
         // SAFETY: the caller vouches for everything.
         unsafe {
             if F::NIBBLES {
-                vnni.add_values::<true, R>(step, scores, &factors, o);
+                integers.add_values::<true, R>(step, scores, &factors, o);
             } else {
-                vnni.add_values::<false, R>(step, scores, &factors, o);
+                integers.add_values::<false, R>(step, scores, &factors, o);
             }
         }
         return;
@@ -288,15 +288,15 @@ unsafe fn multiply_all<F: Stored, S: AttentionSimd, const R: usize>(
 ) {
     #[cfg(target_arch = "x86_64")]
     if F::INTEGER
-        && let Some(vnni) = group.vnni
+        && let Some(integers) = group.integers
     {
-        let codes = group.codes.as_ptr();
+        let (codes, pairs) = (group.codes.as_ptr(), group.pairs.as_ptr());
         // SAFETY: the caller vouches for everything.
         unsafe {
             if F::NIBBLES {
-                vnni.multiply::<true, R>(step, codes, group.offsets, scores);
+                integers.multiply::<true, R>(step, codes, pairs, group.code_sums, scores);
             } else {
-                vnni.multiply::<false, R>(step, codes, group.offsets, scores);
+                integers.multiply::<false, R>(step, codes, pairs, group.code_sums, scores);
             }
         }
         return;
@@ -373,70 +373,87 @@ unsafe fn multiply<F: Stored, S: AttentionSimd, const R: usize, const J: usize, 
     }
 }
 
-/// Overwrites scores by what values are weighed by, which is zero for integers that are not seen and anything for others, and
-/// adds the exponentials to the state. Returns what sums so far must be multiplied by.
+/// Overwrites the scores of `R` queries by what values are weighed by, which is zero for integers that are not seen and
+/// anything for others, and adds the exponentials to the states. Returns what sums so far must be multiplied by.
+///
+/// What adds up or compares lanes takes long and little, so it is done for all queries before it is needed for any.
 ///
 /// # Safety
 /// - As for [`add_step`].
 #[inline(always)]
-unsafe fn exponentiate<F: Stored, S: AttentionSimd>(
+unsafe fn exponentiate<F: Stored, S: AttentionSimd, const R: usize>(
     simd: S,
     step: &Step<'_>,
-    scale: f32,
-    scores: &mut [f32; STEP_MAX],
-    state: &mut State,
-) -> f32 {
+    scales: &[f32],
+    scores: &mut Scores,
+    states: &mut [State],
+) -> [f32; R] {
     let lanes = F::TILES * TILE;
-    let start = scores.as_mut_ptr();
-    if F::INTEGER {
-        for j in (0..lanes).step_by(S::LANES) {
-            // SAFETY: `LANES` divides `lanes`, which is not more than `STEP_MAX`.
-            unsafe {
-                let scales = simd.mul(simd.load_acc(step.key_scales.as_ptr().add(j)), simd.splat(scale));
-                simd.store_acc(start.add(j), simd.mul(simd.load_acc(start.add(j)), scales));
+    let mut largest = [0.0; R];
+    for (r, largest) in largest.iter_mut().enumerate() {
+        let start = scores[r].as_mut_ptr();
+        if F::INTEGER {
+            let scale = simd.splat(scales[r]);
+            for j in (0..lanes).step_by(S::LANES) {
+                // SAFETY: `LANES` divides `lanes`, which is not more than `STEP_MAX`.
+                unsafe {
+                    let scales = simd.mul(simd.load_acc(step.key_scales.as_ptr().add(j)), scale);
+                    simd.store_acc(start.add(j), simd.mul(simd.load_acc(start.add(j)), scales));
+                }
             }
         }
+        fill_unseen(step, &mut scores[r][..lanes], f32::NEG_INFINITY);
+        let mut largest_lanes = simd.splat(f32::NEG_INFINITY);
+        for j in (0..lanes).step_by(S::LANES) {
+            // SAFETY: as above.
+            largest_lanes = simd.max(largest_lanes, unsafe { simd.load_acc(start.add(j)) });
+        }
+        *largest = simd.reduce_max(largest_lanes);
     }
-    fill_unseen(step, &mut scores[..lanes], f32::NEG_INFINITY);
-    let mut largest = simd.splat(f32::NEG_INFINITY);
-    for j in (0..lanes).step_by(S::LANES) {
-        // SAFETY: as above.
-        largest = simd.max(largest, unsafe { simd.load_acc(start.add(j)) });
-    }
-    let largest = simd.reduce_max(largest);
-    let mut factor = 1.0;
-    if !(largest <= state.exponent) {
-        let exponent = largest.ceil();
-        factor = (state.exponent - exponent).exp2();
-        state.exponent = exponent;
-    }
-    // As long as all scores are negative infinity, so is the exponent.
-    let exponent = simd.splat(if state.exponent == f32::NEG_INFINITY { 0.0 } else { state.exponent });
-    let scaling = simd.scaling(1.0, 0.0);
-    let zero = simd.splat(0.0);
-    let mut sum = zero;
-    for j in (0..lanes).step_by(S::LANES) {
-        // SAFETY: as above.
-        unsafe {
-            let power = simd.add_exp2(zero, simd.sub(simd.load_acc(start.add(j)), exponent), scaling);
-            sum = simd.add(sum, power);
-            let scaled = F::INTEGER.then(
-                #[inline(always)]
-                || simd.mul(power, simd.load_acc(step.value_scales.as_ptr().add(j))),
-            );
-            simd.store_acc(start.add(j), scaled.unwrap_or(power));
+    let mut factors = [1.0; R];
+    for ((factor, state), largest) in factors.iter_mut().zip(&mut *states).zip(largest) {
+        if !(largest <= state.exponent) {
+            let exponent = largest.ceil();
+            *factor = (state.exponent - exponent).exp2();
+            state.exponent = exponent;
         }
     }
-    if F::INTEGER {
-        fill_unseen(step, &mut scores[..lanes], 0.0);
+    let scaling = simd.scaling(1.0, 0.0);
+    let zero = simd.splat(0.0);
+    let mut sums = [zero; R];
+    for (r, sum) in sums.iter_mut().enumerate() {
+        let start = scores[r].as_mut_ptr();
+        // As long as all scores are negative infinity, so is the exponent.
+        let exponent = states[r].exponent;
+        let exponent = simd.splat(if exponent == f32::NEG_INFINITY { 0.0 } else { exponent });
+        for j in (0..lanes).step_by(S::LANES) {
+            // SAFETY: as above.
+            unsafe {
+                let power = simd.add_exp2(zero, simd.sub(simd.load_acc(start.add(j)), exponent), scaling);
+                *sum = simd.add(*sum, power);
+                let scaled = F::INTEGER.then(
+                    #[inline(always)]
+                    || simd.mul(power, simd.load_acc(step.value_scales.as_ptr().add(j))),
+                );
+                simd.store_acc(start.add(j), scaled.unwrap_or(power));
+            }
+        }
+        if F::INTEGER {
+            fill_unseen(step, &mut scores[r][..lanes], 0.0);
+        }
     }
-    state.sum = state.sum * f64::from(factor) + f64::from(simd.reduce_add(sum));
-    factor
+    for ((state, factor), sum) in states.iter_mut().zip(factors).zip(sums) {
+        state.sum = state.sum * f64::from(factor) + f64::from(simd.reduce_add(sum));
+    }
+    factors
 }
 
 /// Overwrites what belongs to tokens that are not seen.
 #[inline(always)]
 fn fill_unseen(step: &Step<'_>, scores: &mut [f32], value: f32) {
+    if step.whole {
+        return;
+    }
     for (scores, seen) in scores.chunks_exact_mut(TILE).zip(step.seen) {
         scores[..seen.from].fill(value);
         scores[seen.to..].fill(value);
@@ -458,15 +475,16 @@ unsafe fn add_values<F: Stored, S: AttentionSimd, const R: usize, const C: usize
 ) {
     // Of what is ahead, the first half is prefetched with keys.
     let first_ahead = F::TILES * (step.plane_bytes + step.plane_bytes * d / step.dim);
-    let share = step.plane_bytes * C * S::LANES / step.dim;
+    let slot_bytes = C * S::LANES * F::BITS / 8;
     let mut sums = [[simd.splat(0.0); C]; R];
     for tile in 0..F::TILES {
         let values = step.tiles[tile].wrapping_add(step.plane_bytes);
-        let ahead = step.ahead(first_ahead + tile * share);
+        let ahead = step.ahead(first_ahead + tile * TILE * slot_bytes);
         for slot in step.seen[tile].from..step.seen[tile].to {
-            if step.prefetch {
-                for line in (0..share / TILE).step_by(LINE) {
-                    simd.prefetch_first(ahead.wrapping_add(share / TILE * slot + line));
+            let byte = slot * slot_bytes;
+            if step.prefetch && byte.is_multiple_of(LINE) {
+                for line in (0..slot_bytes).step_by(LINE) {
+                    simd.prefetch_first(ahead.wrapping_add(byte + line));
                 }
             }
             let mut v = [simd.splat(0.0); C];

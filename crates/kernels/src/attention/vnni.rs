@@ -2,81 +2,21 @@
 
 use std::arch::x86_64::*;
 
+use super::integers::LARGEST_MIN;
 use super::tile::{GROUP, LINE, STEP_MAX, Scores, Step, TILES_MAX};
 use crate::kv_cache::TILE;
-use crate::simd::{Avx512, Caches, Token};
+use crate::simd::{Avx512, Caches};
 
-/// Proof that this CPU has AVX-512 with VNNI, and that AVX-512 is what was asked for.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Vnni(Avx512);
-
-impl Vnni {
-    pub(super) fn new(token: Token) -> Option<Vnni> {
-        match token {
-            Token::Avx512(simd) if is_x86_feature_detected!("avx512vnni") => Some(Vnni(simd)),
-            _ => None,
-        }
-    }
-
-    /// Scores of `R` queries with all keys, seen or not, without their scales. All sums are exact for keys of up to 512 values.
-    ///
-    /// `codes` are `[R, dim]`. `offsets` are what the scores are too large by, because keys are taken for unsigned: with an
-    /// offset of 128, or as `c` instead of `c - 7.5`.
-    ///
-    /// # Safety
-    /// - `codes` and `offsets` have `R` rows of `step.dim` codes, and `R` values.
-    /// - All of `step.tiles` can be read, of keys of `step.dim` values of half a byte if `NIBBLES`, and of a byte otherwise.
-    #[inline(always)]
-    pub(super) unsafe fn multiply<const NIBBLES: bool, const R: usize>(
-        self,
-        step: &Step<'_>,
-        codes: *const i8,
-        offsets: &[f32],
-        scores: &mut Scores,
-    ) {
-        // SAFETY: the CPU has the instructions, as `self` proves; the caller vouches for the rest.
-        unsafe { multiply::<NIBBLES, R>(self.0, step, codes, offsets, scores) }
-    }
-
-    /// Adds the weighed values to `R` outputs, which are multiplied by factors before.
-    ///
-    /// Weights are rounded to 16 bits of the largest of a query, in two halves of which each makes a sum of integers. All
-    /// sums are exact.
-    ///
-    /// # Safety
-    /// - `o` holds `R * step.dim` values.
-    /// - All of `step.tiles` can be read, as for [`multiply`](Vnni::multiply).
-    #[inline(always)]
-    pub(super) unsafe fn add_values<const NIBBLES: bool, const R: usize>(
-        self,
-        step: &Step<'_>,
-        weights: &Scores,
-        factors: &[f32; R],
-        o: *mut f32,
-    ) {
-        // SAFETY: the CPU has the instructions, as `self` proves; the caller vouches for the rest.
-        unsafe {
-            let weights = round::<R>(weights);
-            let mut d = 0;
-            while d + 32 <= step.dim {
-                add_columns::<NIBBLES, R, 2>(self.0, step, &weights, factors, o, d);
-                d += 32;
-            }
-            if d < step.dim {
-                add_columns::<NIBBLES, R, 1>(self.0, step, &weights, factors, o, d);
-            }
-        }
-    }
-}
-
+/// Scores, see [`Integers::multiply`](super::integers::Integers::multiply).
+///
 /// # Safety
-/// - As for [`Vnni::multiply`], and the CPU has the features.
+/// - As for it, and the CPU has the features.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,popcnt,bmi1")]
-unsafe fn multiply<const NIBBLES: bool, const R: usize>(
+pub(super) unsafe fn multiply<const NIBBLES: bool, const R: usize>(
     simd: Avx512,
     step: &Step<'_>,
     codes: *const i8,
-    offsets: &[f32],
+    code_sums: &[f32],
     scores: &mut Scores,
 ) {
     let low_half = _mm512_set1_epi8(15);
@@ -115,14 +55,40 @@ unsafe fn multiply<const NIBBLES: bool, const R: usize>(
         let [even, odd] = sums;
         for (r, scores) in scores.iter_mut().enumerate().take(R) {
             let sum = _mm512_cvtepi32_ps(_mm512_add_epi32(even[r], odd[r]));
-            let score = _mm512_sub_ps(sum, _mm512_set1_ps(offsets[r]));
+            let score = _mm512_sub_ps(sum, _mm512_set1_ps(code_sums[r] * if NIBBLES { 7.5 } else { 128.0 }));
             // SAFETY: a step has so many scores.
             unsafe { _mm512_storeu_ps(scores.as_mut_ptr().add(tile * TILE), score) };
         }
     }
 }
 
-/// Weights as integers.
+/// The values that are seen, weighed and added to outputs, see [`Integers::add_values`](super::integers::Integers::add_values).
+///
+/// # Safety
+/// - As for it, and the CPU has the features.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,popcnt,bmi1")]
+pub(super) unsafe fn add_values<const NIBBLES: bool, const R: usize>(
+    simd: Avx512,
+    step: &Step<'_>,
+    weights: &Scores,
+    factors: &[f32; R],
+    o: *mut f32,
+) {
+    // SAFETY: the caller vouches for everything, and the columns are in the row.
+    unsafe {
+        let weights = round::<R>(weights);
+        let mut d = 0;
+        while d + 32 <= step.dim {
+            add_columns::<NIBBLES, R, 2>(simd, step, &weights, factors, o, d);
+            d += 32;
+        }
+        if d < step.dim {
+            add_columns::<NIBBLES, R, 1>(simd, step, &weights, factors, o, d);
+        }
+    }
+}
+
+/// Weights as integers, of 16 bits, in two halves of which each makes a sum.
 struct Weights {
     /// The upper and the lower eight bits.
     halves: [[[u8; STEP_MAX]; 2]; GROUP],
@@ -137,8 +103,6 @@ struct Weights {
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,popcnt,bmi1")]
 unsafe fn round<const R: usize>(weights: &Scores) -> Weights {
     const INTEGER_MAX: f32 = u16::MAX as f32;
-    // Less than this in a whole step is nothing beside what made the exponent what it is.
-    const LARGEST_MIN: f32 = 1e-30;
     let mut rounded =
         Weights { halves: [[[0; STEP_MAX]; 2]; GROUP], units: [0.0; GROUP], sums: [0.0; GROUP] };
     for (r, weights) in weights.iter().enumerate().take(R) {
@@ -173,7 +137,7 @@ unsafe fn round<const R: usize>(weights: &Scores) -> Weights {
 /// Columns `d` and on, `C` vectors of them.
 ///
 /// # Safety
-/// - As for [`Vnni::add_values`], the columns are in `step.dim`, and the CPU has the features.
+/// - As for [`add_values`], the columns are in `step.dim`, and the CPU has the features.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,popcnt,bmi1")]
 unsafe fn add_columns<const NIBBLES: bool, const R: usize, const C: usize>(
     simd: Avx512,

@@ -157,6 +157,8 @@ mod neon;
 mod portable;
 
 #[cfg(target_arch = "x86_64")]
+pub(crate) use avx2::Avx2;
+#[cfg(target_arch = "x86_64")]
 pub(crate) use avx512::Avx512;
 
 use crate::element::Element;

@@ -285,9 +285,9 @@ struct Exact {
 /// - Weights below `2^-125` may be anything up to that.
 /// - A weighted value passes the additions of a step (64 at most), of the steps of a chunk (1024 / 16 at most, or more in
 ///   smaller blocks), and of the chunks, and the division takes two roundings more.
-/// - Where values are integers, weights times scales may be rounded to 16 bits of the largest among some tokens in a row,
-///   64 at most: by half of `1 / 65535` of it. Times a value in steps, of which the largest value of each token is 127 or
-///   7.5, that is `1 / 131070` of the largest among these tokens of weight times value.
+/// - Where values are integers, weights times scales may be rounded to 15 bits of the largest among some tokens in a row,
+///   64 at most: by half of `1 / 32767` of it. Times a value in steps, of which the largest value of each token is 127 or
+///   7.5, that is `1 / 65534` of the largest among these tokens of weight times value.
 /// - Numerator and denominator are off by all of this each, but the denominator's sums have fewer terms.
 fn attend_exactly(q: &[f32], tokens: &[(&[f32], &[f32])], scale: f32, config: &Config) -> Exact {
     let format = config.format;
@@ -344,7 +344,7 @@ fn attend_exactly(q: &[f32], tokens: &[(&[f32], &[f32])], scale: f32, config: &C
         })
         .collect();
     let off: f64 = weights.iter().map(|[_, off]| off).sum();
-    let rounded = if integer { sum_of_largest_around(&weights, tokens) / 131_070.0 } else { 0.0 };
+    let rounded = if integer { sum_of_largest_around(&weights, tokens) / 65_534.0 } else { 0.0 };
     let column = |c: usize| {
         let terms = || weights.iter().zip(tokens).map(move |(&[p, off], (_, v))| (p, off, wide(v[c])));
         let value: f64 = terms().map(|(p, _, v)| p * v).sum();

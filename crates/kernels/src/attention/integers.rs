@@ -1,0 +1,232 @@
+//! Sums over tiles of integers, by instructions that multiply small ones and add up what belongs to a lane of 32 bits.
+
+use super::tile::{Scores, Step};
+use super::{avx2, vnni};
+use crate::simd::{Avx2, Avx512, Token};
+
+/// Proof that this CPU has such instructions, and that they are among those that were asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Integers {
+    /// Four products of bytes are added to a lane at once.
+    Vnni(Avx512),
+    /// Two products of 16 bits are.
+    Avx2(Avx2),
+}
+
+/// Less than this as the largest weight of a step is nothing beside what made the exponent what it is.
+pub(super) const LARGEST_MIN: f32 = 1e-30;
+
+impl Integers {
+    pub(super) fn new(token: Token) -> Option<Integers> {
+        match token {
+            Token::Avx512(simd) if is_x86_feature_detected!("avx512vnni") => Some(Integers::Vnni(simd)),
+            Token::Avx512(_) => Avx2::new().map(Integers::Avx2),
+            Token::Avx2(simd) => Some(Integers::Avx2(simd)),
+            Token::Portable(_) => None,
+        }
+    }
+
+    /// Scores of `R` queries with all keys, seen or not, without their scales. All sums are exact for keys of up to 512 values.
+    ///
+    /// `codes` are `[R, dim]`, `pairs` the same, and `code_sums` the sums of the rows: products are too large by so many times what is added to keys
+    /// that are taken for unsigned.
+    ///
+    /// # Safety
+    /// - `codes` have `R` rows of `step.dim` codes, `pairs` of half as many, and there are `R` of `code_sums`.
+    /// - All of `step.tiles` can be read, of keys of `step.dim` values of half a byte if `NIBBLES`, and of a byte otherwise.
+    #[inline(always)]
+    pub(super) unsafe fn multiply<const NIBBLES: bool, const R: usize>(
+        self,
+        step: &Step<'_>,
+        codes: *const i8,
+        pairs: *const [i16; 2],
+        code_sums: &[f32],
+        scores: &mut Scores,
+    ) {
+        // SAFETY: the CPU has the instructions, as `self` proves; the caller vouches for the rest.
+        unsafe {
+            match self {
+                Integers::Vnni(simd) => vnni::multiply::<NIBBLES, R>(simd, step, codes, code_sums, scores),
+                Integers::Avx2(simd) => {
+                    avx2::multiply::<NIBBLES, R>(simd, step, codes, pairs, code_sums, scores)
+                }
+            }
+        }
+    }
+
+    /// Adds the weighed values to `R` outputs, which are multiplied by factors before.
+    ///
+    /// Weights are rounded to 15 or 16 bits of the largest of a query. All sums are exact.
+    ///
+    /// # Safety
+    /// - `o` holds `R * step.dim` values.
+    /// - All of `step.tiles` can be read, as for [`multiply`](Integers::multiply).
+    #[inline(always)]
+    pub(super) unsafe fn add_values<const NIBBLES: bool, const R: usize>(
+        self,
+        step: &Step<'_>,
+        weights: &Scores,
+        factors: &[f32; R],
+        o: *mut f32,
+    ) {
+        // SAFETY: the CPU has the instructions, as `self` proves; the caller vouches for the rest.
+        unsafe {
+            match self {
+                Integers::Vnni(simd) => vnni::add_values::<NIBBLES, R>(simd, step, weights, factors, o),
+                Integers::Avx2(simd) => avx2::add_values::<NIBBLES, R>(simd, step, weights, factors, o),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::{RngExt, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+
+    use super::super::tile::{GROUP, STEP_MAX, Slots, TILES_MAX};
+    use super::*;
+    use crate::isa::Isa;
+    use crate::kv_cache::TILE;
+
+    /// With the largest integer of a weight.
+    fn available() -> Vec<(Integers, i32)> {
+        let found = [Isa::Avx512, Isa::Avx2].into_iter().filter_map(|isa| Integers::new(Token::new(isa)?));
+        let with_largest = found.map(|integers| match integers {
+            Integers::Vnni(_) => (integers, 65535),
+            Integers::Avx2(_) => (integers, 32767),
+        });
+        with_largest.collect()
+    }
+
+    /// What a tile's planes hold, as the integers that they are.
+    struct Planes {
+        bytes: Vec<u8>,
+        dim: usize,
+        nibbles: bool,
+    }
+
+    impl Planes {
+        fn plane_bytes(&self) -> usize {
+            TILE * self.dim / if self.nibbles { 2 } else { 1 }
+        }
+
+        /// The `i`th of the integers that are packed into the four bytes at `at`.
+        fn packed(&self, at: usize, i: usize) -> i32 {
+            if self.nibbles {
+                i32::from(self.bytes[at + i % 4] >> (i / 4 * 4) & 15)
+            } else {
+                i32::from(self.bytes[at + i] as i8)
+            }
+        }
+
+        fn key(&self, token: usize, d: usize) -> i32 {
+            let packed = if self.nibbles { 8 } else { 4 };
+            let at = (d / packed * TILE + token % TILE) * 4;
+            self.packed(token / TILE * 2 * self.plane_bytes() + at, d % packed)
+        }
+
+        fn value(&self, token: usize, d: usize) -> i32 {
+            let packed = if self.nibbles { 8 } else { 4 };
+            let at = (token % TILE / packed * self.dim + d) * 4;
+            self.packed((token / TILE * 2 + 1) * self.plane_bytes() + at, token % packed)
+        }
+    }
+
+    fn check<const NIBBLES: bool, const R: usize>(
+        dim: usize,
+        draw: impl Fn(&mut ChaCha8Rng) -> (u8, i8, f32),
+    ) {
+        let mut rng = ChaCha8Rng::seed_from_u64(dim as u64);
+        let mut planes = Planes { bytes: Vec::new(), dim, nibbles: NIBBLES };
+        planes.bytes = (0..2 * TILES_MAX * planes.plane_bytes()).map(|_| draw(&mut rng).0).collect();
+        let codes: Vec<i8> = (0..R * dim).map(|_| draw(&mut rng).1).collect();
+        let quads = codes.as_chunks::<4>().0.iter();
+        let pairs: Vec<[i16; 2]> =
+            quads.flat_map(|&[a, b, c, d]| [[a.into(), c.into()], [b.into(), d.into()]]).collect();
+        let code_sums: Vec<f32> =
+            codes.chunks(dim).map(|row| row.iter().map(|&code| f32::from(code)).sum()).collect();
+        let plane_bytes = planes.plane_bytes();
+        let tiles = std::array::from_fn(|tile| planes.bytes[tile * 2 * plane_bytes..].as_ptr());
+        let mut seen = [Slots { from: 0, to: TILE }; TILES_MAX];
+        // Nothing of this is seen.
+        seen[2].to = 0;
+        let step = Step {
+            tiles,
+            ahead: tiles,
+            seen,
+            whole: false,
+            key_scales: &[1.0; STEP_MAX],
+            value_scales: &[1.0; STEP_MAX],
+            plane_bytes,
+            dim,
+            prefetch: true,
+        };
+        for (integers, largest) in available() {
+            let context = format!("{integers:?}, nibbles {NIBBLES}, {R} rows of {dim}");
+            let mut scores: Scores = [[f32::NAN; STEP_MAX]; GROUP];
+            // SAFETY: queries are `[R, dim]`, and the tiles have been made as long as the step says.
+            unsafe {
+                integers.multiply::<NIBBLES, R>(
+                    &step,
+                    codes.as_ptr(),
+                    pairs.as_ptr(),
+                    &code_sums,
+                    &mut scores,
+                );
+            }
+            for (r, row) in codes.chunks(dim).enumerate() {
+                for (token, &score) in scores[r].iter().enumerate() {
+                    let products = row.iter().enumerate().map(|(d, &q)| i32::from(q) * planes.key(token, d));
+                    let offset = if NIBBLES { 7.5 * code_sums[r] } else { 0.0 };
+                    assert_eq!(score, products.sum::<i32>() as f32 - offset, "{r}, {token}, {context}");
+                }
+            }
+
+            // The largest weight is the largest integer, so that the others are integers too.
+            let mut weights: Scores = [[0.0; STEP_MAX]; GROUP];
+            for weights in &mut weights {
+                weights.fill_with(|| (draw(&mut rng).2 * largest as f32).round());
+                weights[5] = largest as f32;
+                weights[2 * TILE..3 * TILE].fill(0.0);
+            }
+            let mut o = vec![3.0; R * dim];
+            // SAFETY: outputs are `[R, dim]`, and the tiles are as above.
+            unsafe { integers.add_values::<NIBBLES, R>(&step, &weights, &[0.0; R], o.as_mut_ptr()) };
+            for (r, o) in o.chunks(dim).enumerate() {
+                let weight_sum: f32 = weights[r].iter().sum();
+                let offset = if NIBBLES { 7.5 * weight_sum } else { 0.0 };
+                for (d, &o) in o.iter().enumerate() {
+                    let products = weights[r].iter().enumerate();
+                    let sum: i32 =
+                        products.map(|(token, &weight)| weight as i32 * planes.value(token, d)).sum();
+                    assert_eq!(o, sum as f32 - offset, "{r}, {d}, {context}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn sums_are_those_of_a_plain_loop() {
+        for dim in [16, 48, 128, 512] {
+            let random = |rng: &mut ChaCha8Rng| {
+                (rng.random::<u8>(), rng.random_range(-127..=127), rng.random_range(0.0..1.0))
+            };
+            let extreme = |rng: &mut ChaCha8Rng| {
+                let byte = [0, 0x7f, 0x80, 0xff][rng.random_range(0..4)];
+                (byte, [-127, 127][rng.random_range(0..2)], [0.0, 1.0][rng.random_range(0..2)])
+            };
+            // The largest sums that there are, of each sign.
+            let same = |byte: u8, code: i8| move |_: &mut ChaCha8Rng| (byte, code, 1.0);
+            check::<false, 4>(dim, random);
+            check::<false, 1>(dim, extreme);
+            check::<true, 4>(dim, random);
+            check::<true, 1>(dim, extreme);
+            for code in [-127, 127] {
+                check::<false, 4>(dim, same(0x80, code));
+                check::<false, 4>(dim, same(0x7f, code));
+                check::<true, 4>(dim, same(0xff, code));
+            }
+        }
+    }
+}
