@@ -1028,7 +1028,9 @@ fn asinh(a: f64) -> f64 {
 fn acosh(a: f64) -> f64 {
     // By what it is above 1, where nearly all bits go, and without the square of a large number.
     let above = a - 1.0;
-    if a > 1e9 {
+    if a < 1.0 {
+        f64::NAN
+    } else if a > 1e9 {
         a.ln() + std::f64::consts::LN_2
     } else {
         (above + (2.0 * above + above * above).sqrt()).ln_1p()
