@@ -157,8 +157,8 @@ fn round<const R: usize>(simd: Avx2, weights: &Scores) -> Weights {
             largest = _mm256_max_epu32(largest, _mm256_castps_si256(load(r, at)));
         }
         let largest = largest_lane(largest);
-        // NaN, if it is infinite.
-        let largest = largest + (largest - largest);
+        // As with VNNI, one that is infinite spoils the sum.
+        let largest = if largest.is_finite() { largest } else { f32::NAN };
         rounded.units[r] = largest / INTEGER_MAX;
         *rate = INTEGER_MAX / largest;
     }
