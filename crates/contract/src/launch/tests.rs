@@ -405,3 +405,14 @@ fn faults_of_the_manifest_name_place_key_and_what_is_there() {
             .ends_with("`keeps`: unknown input `y`, expected `x`, `gamma`, `beta`")
     );
 }
+
+#[test]
+fn the_manifests_of_the_documentation_are_read() {
+    let page = include_str!("../../../../docs/cuda.md");
+    let blocks: Vec<&str> =
+        page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    let [whole, operations] = blocks[..] else { panic!("{} blocks", blocks.len()) };
+    assert_eq!(kernels(whole).1.names(), ["merge", "scan"]);
+    let head = &LAYER_NORM[..LAYER_NORM.find("[operation").unwrap()];
+    assert_eq!(kernels(&format!("{head}{operations}")).1.names(), ["layer_norm", "layer_norm_backward"]);
+}

@@ -60,15 +60,15 @@ impl Clang {
     }
 
     pub(super) fn flags(&self) -> Vec<String> {
-        // The newest PTX that the version knows and that this was tried with: instructions need it, not the device.
+        // Instructions need it, not the device. Tried with 14, 16 and 19.
         let ptx = match self.major {
             ..16 => "+ptx75",
             16 => "+ptx78",
             _ => "+ptx80",
         };
         let mut flags: Vec<String> = FLAGS.map(str::to_owned).to_vec();
-        flags.push(format!("--cuda-feature={ptx}"));
-        flags.extend(["-include".to_owned(), PRELUDE.to_owned()]);
+        // `--cuda-feature` says the same, from version 15 on.
+        flags.extend(["-Xclang", "-target-feature", "-Xclang", ptx, "-include", PRELUDE].map(str::to_owned));
         flags
     }
 

@@ -51,19 +51,26 @@ TRIBUNAL_DEVICE unsigned int __activemask() {
     return mask;
 }
 
-#define TRIBUNAL_MATCH(type, width, bits)                                                                      \
+#define TRIBUNAL_MATCH(type, width, letter, bits)                                                              \
     TRIBUNAL_DEVICE unsigned int __match_any_sync(unsigned int mask, type value) {                             \
-        return __nvvm_match_any_sync_##width(mask, bits);                                                      \
+        unsigned int lanes;                                                                                    \
+        __asm__ volatile("match.any.sync." width " %0, %1, %2;" : "=r"(lanes) : letter(bits), "r"(mask));      \
+        return lanes;                                                                                          \
     }                                                                                                          \
     TRIBUNAL_DEVICE unsigned int __match_all_sync(unsigned int mask, type value, int *predicate) {             \
-        return __nvvm_match_all_sync_##width##p(mask, bits, predicate);                                        \
+        unsigned int lanes;                                                                                    \
+        __asm__ volatile("{\n\t.reg .pred same;\n\tmatch.all.sync." width " %0|same, %2, %3;\n\t"              \
+                         "selp.s32 %1, 1, 0, same;\n\t}"                                                       \
+                         : "=r"(lanes), "=r"(*predicate)                                                       \
+                         : letter(bits), "r"(mask));                                                           \
+        return lanes;                                                                                          \
     }
-TRIBUNAL_MATCH(int, i32, (unsigned int)value)
-TRIBUNAL_MATCH(unsigned int, i32, value)
-TRIBUNAL_MATCH(float, i32, __float_as_uint(value))
-TRIBUNAL_MATCH(long long, i64, value)
-TRIBUNAL_MATCH(unsigned long long, i64, (long long)value)
-TRIBUNAL_MATCH(double, i64, __double_as_longlong(value))
+TRIBUNAL_MATCH(int, "b32", "r", value)
+TRIBUNAL_MATCH(unsigned int, "b32", "r", value)
+TRIBUNAL_MATCH(float, "b32", "r", __float_as_uint(value))
+TRIBUNAL_MATCH(long long, "b64", "l", value)
+TRIBUNAL_MATCH(unsigned long long, "b64", "l", value)
+TRIBUNAL_MATCH(double, "b64", "l", __double_as_longlong(value))
 #undef TRIBUNAL_MATCH
 
 #define TRIBUNAL_REDUCE(name, type, instruction)                                                               \
