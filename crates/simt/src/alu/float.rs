@@ -130,52 +130,21 @@ pub fn extreme64(a: f64, b: f64, max: bool, nan: bool) -> u64 {
 #[inline(always)]
 pub fn two32_rare(op: Float2, mode: Mode, inst: &Inst, regs: &mut Registers, mask: u32) {
     match op {
-        Float2::Add => in_mode2(
-            mode,
-            inst,
-            regs,
-            mask,
-            #[inline(always)]
-            |a, b, round| signed_sum(odd_sum(a, b), a, b, round),
-        ),
-        Float2::Sub => in_mode2(
-            mode,
-            inst,
-            regs,
-            mask,
-            #[inline(always)]
-            |a, b, round| signed_sum(odd_sum(a, -b), a, -b, round),
-        ),
-        Float2::Mul => in_mode2(
-            mode,
-            inst,
-            regs,
-            mask,
-            #[inline(always)]
-            |a, b, _| a * b,
-        ),
+        Float2::Add => {
+            each!(in_mode2(mode, inst, regs, mask), |a, b, round| signed_sum(odd_sum(a, b), a, b, round))
+        }
+        Float2::Sub => {
+            each!(in_mode2(mode, inst, regs, mask), |a, b, round| signed_sum(odd_sum(a, -b), a, -b, round))
+        }
+        Float2::Mul => each!(in_mode2(mode, inst, regs, mask), |a, b, _| a * b),
         Float2::Div | Float2::DivApprox if mode == NEAREST => {
             each!(map2(regs, inst, mask), |a, b| near2(Float2::Div, a, b, false));
         }
         Float2::Div | Float2::DivApprox if mode == NEAREST_FTZ => {
             each!(map2(regs, inst, mask), |a, b| near2(Float2::Div, a, b, true));
         }
-        Float2::Div => in_mode2(
-            mode,
-            inst,
-            regs,
-            mask,
-            #[inline(always)]
-            |a, b, _| odd_quotient(a, b),
-        ),
-        Float2::DivApprox => in_mode2(
-            mode,
-            inst,
-            regs,
-            mask,
-            #[inline(always)]
-            |a, b, _| a / b,
-        ),
+        Float2::Div => each!(in_mode2(mode, inst, regs, mask), |a, b, _| odd_quotient(a, b)),
+        Float2::DivApprox => each!(in_mode2(mode, inst, regs, mask), |a, b, _| a / b),
         Float2::Min => each!(map2(regs, inst, mask), |a, b| extreme32(a, b, false, false, mode.ftz)),
         Float2::Max => each!(map2(regs, inst, mask), |a, b| extreme32(a, b, true, false, mode.ftz)),
         Float2::MinNan => each!(map2(regs, inst, mask), |a, b| extreme32(a, b, false, true, mode.ftz)),
@@ -260,31 +229,10 @@ pub fn one32(op: Float1, mode: Mode, inst: &Inst, regs: &mut Registers, mask: u3
             each!(map1(regs, inst, mask), |a| flush_if(mode.ftz, bits32(1.0 / single(a, mode.ftz))));
         }
         Float1::Sqrt => in_mode1(mode, inst, regs, mask, odd_root),
-        Float1::Rcp => in_mode1(
-            mode,
-            inst,
-            regs,
-            mask,
-            #[inline(always)]
-            |a| odd_quotient(1.0, a),
-        ),
+        Float1::Rcp => each!(in_mode1(mode, inst, regs, mask), |a| odd_quotient(1.0, a)),
         Float1::SqrtApprox => near1(mode, inst, regs, mask, f64::sqrt),
-        Float1::RcpApprox => near1(
-            mode,
-            inst,
-            regs,
-            mask,
-            #[inline(always)]
-            |a| 1.0 / a,
-        ),
-        Float1::Rsqrt => near1(
-            mode,
-            inst,
-            regs,
-            mask,
-            #[inline(always)]
-            |a| 1.0 / a.sqrt(),
-        ),
+        Float1::RcpApprox => each!(near1(mode, inst, regs, mask), |a| 1.0 / a),
+        Float1::Rsqrt => each!(near1(mode, inst, regs, mask), |a| 1.0 / a.sqrt()),
         Float1::Ex2 => near1(mode, inst, regs, mask, functions::exp2),
         Float1::Lg2 => near1(mode, inst, regs, mask, functions::log2),
         Float1::Sin => near1(mode, inst, regs, mask, libm::sin),

@@ -170,13 +170,13 @@ pub fn two(op: Float2, ty: Float, mode: Mode, inst: &Inst, regs: &mut Registers,
             match (op, kind(ty)) {
                 $(
                     (Float2::$op, (pair, false)) if mode == USUAL => each!(map2(regs, inst, mask), |a, b| {
-                        both(pair, [a, b, 0], #[inline(always)] |a, b, _| two_of::<false>(Float2::$op, USUAL, a, b))
+                        each!(both(pair, [a, b, 0]), |a, b, _| two_of::<false>(Float2::$op, USUAL, a, b))
                     }),
                     (Float2::$op, (pair, true)) if mode == USUAL => each!(map2(regs, inst, mask), |a, b| {
-                        both(pair, [a, b, 0], #[inline(always)] |a, b, _| two_of::<true>(Float2::$op, USUAL, a, b))
+                        each!(both(pair, [a, b, 0]), |a, b, _| two_of::<true>(Float2::$op, USUAL, a, b))
                     }),
                 )*
-                (_, (pair, bf)) => each!(map2(regs, inst, mask), |a, b| both(pair, [a, b, 0], #[inline(always)] |a, b, _| {
+                (_, (pair, bf)) => each!(map2(regs, inst, mask), |a, b| each!(both(pair, [a, b, 0]), |a, b, _| {
                     if bf { two_of::<true>(op, mode, a, b) } else { two_of::<false>(op, mode, a, b) }
                 })),
             }
@@ -205,34 +205,15 @@ pub fn one(op: Float1, ty: Float, mode: Mode, inst: &Inst, regs: &mut Registers,
 pub fn fma(ty: Float, mode: Mode, relu: bool, inst: &Inst, regs: &mut Registers, mask: u32) {
     match (mode, relu, kind(ty)) {
         (USUAL, false, (pair, false)) => each!(map3(regs, inst, mask), |a, b, c| {
-            both(
-                pair,
-                [a, b, c],
-                #[inline(always)]
-                |a, b, c| fma_of::<false>(USUAL, false, a, b, c),
-            )
+            each!(both(pair, [a, b, c]), |a, b, c| fma_of::<false>(USUAL, false, a, b, c))
         }),
         (USUAL, false, (pair, true)) => each!(map3(regs, inst, mask), |a, b, c| {
-            both(
-                pair,
-                [a, b, c],
-                #[inline(always)]
-                |a, b, c| fma_of::<true>(USUAL, false, a, b, c),
-            )
+            each!(both(pair, [a, b, c]), |a, b, c| fma_of::<true>(USUAL, false, a, b, c))
         }),
         (_, _, (pair, bf)) => each!(map3(regs, inst, mask), |a, b, c| {
-            both(
-                pair,
-                [a, b, c],
-                #[inline(always)]
-                |a, b, c| {
-                    if bf {
-                        fma_of::<true>(mode, relu, a, b, c)
-                    } else {
-                        fma_of::<false>(mode, relu, a, b, c)
-                    }
-                },
-            )
+            each!(both(pair, [a, b, c]), |a, b, c| {
+                if bf { fma_of::<true>(mode, relu, a, b, c) } else { fma_of::<false>(mode, relu, a, b, c) }
+            })
         }),
     }
 }

@@ -78,8 +78,8 @@ pub fn get64(regs: &Registers, from: Reg) -> &Longs {
 
 /// A map by a closure that is inlined always.
 macro_rules! each {
-    ($map:ident($regs:expr, $inst:expr, $mask:expr), |$($operand:pat_param),+| $body:expr $(,)?) => {
-        $map($regs, $inst, $mask, #[inline(always)] |$($operand),+| $body)
+    ($map:ident($($given:expr),+), |$($operand:pat_param),+| $body:expr $(,)?) => {
+        $map($($given),+, #[inline(always)] |$($operand),+| $body)
     };
 }
 

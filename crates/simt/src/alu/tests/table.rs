@@ -1026,6 +1026,9 @@ fn asinh(a: f64) -> f64 {
 }
 
 fn acosh(a: f64) -> f64 {
+    if a < 1.0 {
+        return f64::NAN;
+    }
     // By what it is above 1, where nearly all bits go, and without the square of a large number.
     let above = a - 1.0;
     if a < 1.0 {
