@@ -1,0 +1,109 @@
+//! The PTX beside each CUDA source is what clang makes of it: tests then need no compiler.
+//!
+//! `TRIBUNAL_UPDATE_PTX=1 cargo test -p tribunal-simt --test bar committed` makes it anew.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::device::repository;
+
+/// The compiler that the committed PTX is of. Its version is the first line of each file.
+const CLANG: &str = "clang-19";
+
+const SOURCES: [&str; 4] = [
+    "crates/kernels/cuda/layer_norm",
+    "crates/kernels/cuda/softmax_topk",
+    "crates/kernels/cuda/paged_decode",
+    "crates/simt/tests/cuda/hand_counts",
+];
+
+/// As submissions are compiled, with the same headers.
+const FLAGS: [&str; 17] = [
+    "-x",
+    "cuda",
+    "--cuda-device-only",
+    "--cuda-gpu-arch=sm_80",
+    "--cuda-feature=+ptx80",
+    "-nocudainc",
+    "-nocudalib",
+    "-nostdinc",
+    "-nostdinc++",
+    "-std=c++17",
+    "-O3",
+    "-ffp-contract=fast",
+    "-gline-tables-only",
+    "-fdebug-compilation-dir=.",
+    "-include",
+    "tribunal/prelude.h",
+    "-S",
+];
+
+/// The first line of what `--version` prints, if the compiler is there.
+fn version() -> Option<String> {
+    let output = Command::new(CLANG).arg("--version").output().ok()?;
+    Some(String::from_utf8_lossy(&output.stdout).lines().next()?.to_owned())
+}
+
+fn compile(source: &Path) -> String {
+    let headers = repository().join("crates/runner/src/build/cuda/include");
+    let name = source.file_name().expect("sources are files");
+    let output = Command::new(CLANG)
+        .current_dir(source.parent().expect("sources are in folders"))
+        .args(FLAGS)
+        .args(["-Wall", "-Wextra", "-Werror", "-o", "-"])
+        .arg("-I")
+        .arg(headers.canonicalize().expect("the headers are there"))
+        .arg(name)
+        .output()
+        .expect("it was there a moment ago");
+    let messages = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {messages}", source.display());
+    String::from_utf8(output.stdout).expect("PTX is text")
+}
+
+/// Without what only debuggers and readers of compilers' output want: comments, marks between instructions, and sections, which come
+/// last, but for the names of files among them.
+fn bare(ptx: &str) -> String {
+    let mut bare = String::new();
+    let mut sections = false;
+    for line in ptx.lines() {
+        let line = line.split("//").next().unwrap_or("").trim_end();
+        sections |= line.trim_start().starts_with(".section");
+        let wanted =
+            if sections { line.trim_start().starts_with(".file") } else { !line.starts_with("$L__tmp") };
+        if wanted && !line.is_empty() {
+            bare.extend([line, "\n"]);
+        }
+    }
+    bare
+}
+
+#[test]
+fn committed_ptx_is_of_its_source() {
+    let Some(version) = version() else {
+        eprintln!("skipped: no {CLANG} to compile with");
+        return;
+    };
+    let update = std::env::var_os("TRIBUNAL_UPDATE_PTX").is_some();
+    for source in SOURCES {
+        let source = repository().join(source);
+        let (source, committed) = (source.with_extension("cu"), source.with_extension("ptx"));
+        let fresh = format!("// {version}\n{}", bare(&compile(&source)));
+        if update {
+            std::fs::write(&committed, fresh).expect("the folder can be written");
+            continue;
+        }
+        let kept = std::fs::read_to_string(&committed).expect("PTX lies beside its source");
+        if kept.lines().next() == fresh.lines().next() {
+            assert!(kept == fresh, "{} is not what {version} makes of its source", committed.display());
+        } else {
+            eprintln!("skipped: {} is of another compiler than {version}", committed.display());
+        }
+    }
+}
+
+#[test]
+fn bare_text_keeps_instructions_and_lines() {
+    let text = "//\n// made\n.version 8.0\n\n\t.loc\t1 2 3 // a.cu:2\n$L__tmp1:\n\tret;\n\t.section .debug_loc { }\n\t.file 1 \"a.cu\"\n\t.section .debug_abbrev\n{\n.b8 1\n}\n";
+    assert_eq!(bare(text), ".version 8.0\n\t.loc\t1 2 3\n\tret;\n\t.file 1 \"a.cu\"\n");
+}

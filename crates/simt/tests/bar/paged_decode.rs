@@ -1,0 +1,291 @@
+//! `crates/kernels/cuda/paged_decode.cu`.
+
+use half::{bf16, f16};
+use tribunal_simt::meter::Meter;
+
+use crate::device::*;
+use crate::oracle::{Numbers, attend};
+
+/// A cache of keys or of values: as it is stored, and what that is worth.
+struct Plane {
+    bytes: Vec<u8>,
+    /// One for each token and head of a block, whether used or not.
+    scales: Vec<f32>,
+    /// `[blocks, kv_heads, block_len, head_dim]`
+    wide: Vec<f64>,
+}
+
+impl Plane {
+    fn new(format: &str, rows: usize, head_dim: usize, numbers: &mut Numbers) -> Plane {
+        let mut plane = Plane { bytes: Vec::new(), scales: Vec::new(), wide: Vec::new() };
+        for _ in 0..rows {
+            let row = numbers.normals(head_dim, 0.2, 1.0);
+            let largest = row.iter().fold(0f64, |most, x| most.max(x.abs()));
+            let scale = (largest / if format == "int4" { 7.0 } else { 127.0 }) as f32;
+            let codes: Vec<i32> = row.iter().map(|x| (x / f64::from(scale)).round() as i32).collect();
+            plane.scales.push(scale);
+            match format {
+                "f32" => row.iter().for_each(|&x| plane.bytes.extend((x as f32).to_le_bytes())),
+                "f16" => row.iter().for_each(|&x| plane.bytes.extend(f16::from_f64(x).to_le_bytes())),
+                "bf16" => row.iter().for_each(|&x| plane.bytes.extend(bf16::from_f64(x).to_le_bytes())),
+                "int8" => plane.bytes.extend(codes.iter().map(|&code| code as i8 as u8)),
+                "int4" => {
+                    let pairs = codes.chunks_exact(2);
+                    plane.bytes.extend(pairs.map(|pair| (pair[0] + 8) as u8 | ((pair[1] + 8) as u8) << 4));
+                }
+                other => panic!("no format {other}"),
+            }
+            plane.wide.extend(row.iter().zip(&codes).map(|(&x, &code)| match format {
+                "f32" => f64::from(x as f32),
+                "f16" => f16::from_f64(x).to_f64(),
+                "bf16" => bf16::from_f64(x).to_f64(),
+                _ => f64::from(code) * f64::from(scale),
+            }));
+        }
+        plane
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Config {
+    format: &'static str,
+    /// The widest group of the kernel.
+    widest: usize,
+    heads: usize,
+    kv_heads: usize,
+    head_dim: usize,
+    block_len: usize,
+    lengths: &'static [usize],
+}
+
+struct Cache {
+    config: Config,
+    keys: Plane,
+    values: Plane,
+    /// `[batch, table_len]`
+    table: Vec<i32>,
+    table_len: usize,
+    q: Vec<f32>,
+}
+
+impl Cache {
+    fn new(config: Config) -> Cache {
+        let Config { format, heads, kv_heads, head_dim, block_len, lengths, .. } = config;
+        let mut numbers = Numbers::new(11);
+        let used: Vec<usize> = lengths.iter().map(|length| length.div_ceil(block_len)).collect();
+        let table_len = used.iter().copied().max().unwrap_or(0) + 1;
+        // One block more than is needed, and in no order. What no token stands for is no block of anybody.
+        let mut blocks: Vec<usize> = (0..used.iter().sum::<usize>() + 1).collect();
+        for i in (1..blocks.len()).rev() {
+            blocks.swap(i, numbers.below(i + 1));
+        }
+        let rows = blocks.len() * kv_heads * block_len;
+        let mut free = blocks.into_iter();
+        let mut table = vec![-1; lengths.len() * table_len];
+        for (sequence, &used) in used.iter().enumerate() {
+            for entry in 0..used {
+                table[sequence * table_len + entry] = free.next().expect("enough blocks") as i32;
+            }
+        }
+        let mut plane = || Plane::new(format, rows, head_dim, &mut numbers);
+        let (keys, values) = (plane(), plane());
+        let q = numbers.normals(lengths.len() * heads * head_dim, 0.0, 1.0);
+        Cache { config, keys, values, table, table_len, q: q.into_iter().map(|x| x as f32).collect() }
+    }
+
+    fn name(&self) -> String {
+        format!("{:?}", self.config)
+    }
+
+    fn fast(&self, block: u32, split_len: usize, splits: usize) -> (Vec<f32>, Vec<Meter>) {
+        let Config { format, widest, heads, kv_heads, head_dim, block_len, lengths } = self.config;
+        let kernel = format!("paged_decode_{format}_g{widest}");
+        let batch = lengths.len();
+        let run = |device: &mut Device| {
+            let q = device.input("q", &self.q);
+            let mut arguments = vec![q];
+            arguments.extend(
+                [("keys", &self.keys), ("values", &self.values)].map(|(n, p)| device.input(n, &p.bytes)),
+            );
+            let scales = [("key_scales", &self.keys), ("value_scales", &self.values)];
+            arguments.extend(scales.map(|(name, plane)| device.input(name, &plane.scales)));
+            arguments.push(device.input("table", &self.table));
+            let lengths: Vec<i32> = lengths.iter().map(|&length| length as i32).collect();
+            arguments.push(device.input("lengths", &lengths));
+            let out = device.output::<f32>("out", batch * heads * head_dim);
+            let partial = device.output::<f32>("partial", batch * heads * splits * head_dim);
+            let lse = device.output::<f32>("lse", batch * heads * splits);
+            arguments.extend([if splits > 1 { partial } else { out }, lse]);
+            arguments.extend([heads, kv_heads, head_dim, block_len, self.table_len, split_len].map(int));
+            let shape = Shape {
+                grid: [splits as u32, kv_heads as u32, batch as u32],
+                block,
+                shared: block as usize / 32 * widest * (head_dim * 2 + 40) * 4,
+            };
+            device.launch(&PAGED_DECODE, &kernel, shape, arguments);
+            if splits > 1 {
+                let shape = Shape { grid: [heads as u32, batch as u32, 1], block, shared: splits * 4 };
+                let arguments = vec![partial, lse, out, int(heads), int(head_dim), int(splits)];
+                device.launch(&PAGED_DECODE, "paged_decode_merge", shape, arguments);
+            }
+            vec![device.read(out)]
+        };
+        let (mut outputs, meters) = under_all_schedules(&self.name(), run);
+        (outputs.remove(0), meters)
+    }
+
+    fn plain(&self, block: u32) -> Vec<f32> {
+        let Config { heads, kv_heads, head_dim, block_len, lengths, .. } = self.config;
+        let batch = lengths.len();
+        let run = |device: &mut Device| {
+            let mut arguments = vec![device.input("q", &self.q)];
+            for (name, plane) in [("keys", &self.keys), ("values", &self.values)] {
+                let halves: Vec<u16> = plane.bytes.chunks_exact(2).map(u16::get).collect();
+                arguments.push(device.input(name, &halves));
+            }
+            arguments.push(device.input("table", &self.table));
+            let lengths: Vec<i32> = lengths.iter().map(|&length| length as i32).collect();
+            arguments.push(device.input("lengths", &lengths));
+            let out = device.output::<f32>("out", batch * heads * head_dim);
+            arguments.push(out);
+            arguments.extend([heads, kv_heads, head_dim, block_len, self.table_len].map(int));
+            let shape = Shape { grid: [heads as u32, batch as u32, 1], block, shared: 0 };
+            device.launch(&PAGED_DECODE, "paged_decode_plain_f16", shape, arguments);
+            vec![device.read(out)]
+        };
+        under_all_schedules(&self.name(), run).0.remove(0)
+    }
+
+    /// Off by a few dozen roundings of the sums, and by those of a score, which its weight is off by: `100 u` of `sum p |v|`, for scores of a
+    /// few units and contexts of a few thousand tokens.
+    fn check(&self, how: &str, got: &[f32]) {
+        let Config { heads, kv_heads, head_dim, block_len, lengths, .. } = self.config;
+        for (sequence, &length) in lengths.iter().enumerate() {
+            for head in 0..heads {
+                let kv_head = head / (heads / kv_heads);
+                let rows = |plane: &Plane| -> Vec<Vec<f64>> {
+                    let row = |token: usize| {
+                        let block = self.table[sequence * self.table_len + token / block_len] as usize;
+                        let row = (block * kv_heads + kv_head) * block_len + token % block_len;
+                        plane.wide[row * head_dim..(row + 1) * head_dim].to_vec()
+                    };
+                    (0..length).map(row).collect()
+                };
+                let start = (sequence * heads + head) * head_dim;
+                let q: Vec<f64> = self.q[start..start + head_dim].iter().map(|&q| q.into()).collect();
+                let (expected, size) = attend(&q, &rows(&self.keys), &rows(&self.values));
+                for d in 0..head_dim {
+                    let (got, expected) = (f64::from(got[start + d]), expected[d]);
+                    let bound = 100.0 * f64::from(f32::EPSILON) / 2.0 * size[d];
+                    let place = format!("{how}, {}: sequence {sequence}, head {head}, {d}", self.name());
+                    assert!((got - expected).abs() <= bound, "{place}: {got}, not {expected} (+- {bound:e})");
+                }
+            }
+        }
+    }
+}
+
+const ORDINARY: Config = Config {
+    format: "f16",
+    widest: 8,
+    heads: 8,
+    kv_heads: 2,
+    head_dim: 128,
+    block_len: 16,
+    lengths: &[100, 1, 33, 0],
+};
+
+#[test]
+fn every_format() {
+    for format in ["f32", "f16", "bf16", "int8", "int4"] {
+        let cache = Cache::new(Config { format, ..ORDINARY });
+        for (block, split_len, splits) in [(64, 100, 1), (128, 32, 4)] {
+            let (out, _) = cache.fast(block, split_len, splits);
+            cache.check("fast", &out);
+        }
+    }
+}
+
+#[test]
+fn every_group_and_head() {
+    for (heads, kv_heads, widest) in [(1, 1, 8), (8, 1, 8), (6, 2, 8), (7, 1, 8), (16, 1, 16), (24, 2, 16)] {
+        let cache =
+            Cache::new(Config { heads, kv_heads, widest, head_dim: 64, lengths: &[50, 17], ..ORDINARY });
+        let (out, _) = cache.fast(64, 64, 1);
+        cache.check("fast", &out);
+    }
+    // No power of two, less than a vector of each lane, and as many as there are lanes for.
+    for head_dim in [8, 16, 24, 80, 96, 112, 256] {
+        for format in ["bf16", "int4"] {
+            let cache = Cache::new(Config { format, head_dim, lengths: &[40, 9], ..ORDINARY });
+            let (out, _) = cache.fast(32, 16, 3);
+            cache.check("fast", &out);
+        }
+    }
+}
+
+#[test]
+fn every_length_and_block() {
+    for block_len in [1, 7, 16, 64] {
+        let lengths = &[31, 32, 33, 63, 64, 65, 130];
+        let cache =
+            Cache::new(Config { block_len, head_dim: 64, heads: 4, kv_heads: 1, lengths, ..ORDINARY });
+        for (block, split_len, splits) in [(32, 130, 1), (256, 130, 1), (64, 48, 3)] {
+            let (out, _) = cache.fast(block, split_len, splits);
+            cache.check("fast", &out);
+        }
+    }
+}
+
+#[test]
+fn plain_version() {
+    let cache = Cache::new(Config { lengths: &[19, 0, 3], head_dim: 40, heads: 4, ..ORDINARY });
+    for block in [32, 64] {
+        cache.check("plain", &cache.plain(block));
+    }
+}
+
+fn bits(format: &str) -> usize {
+    match format {
+        "f32" => 32,
+        "f16" | "bf16" => 16,
+        "int8" => 8,
+        "int4" => 4,
+        other => panic!("no format {other}"),
+    }
+}
+
+/// What must be moved: keys, values and scales of the tokens there are, the table, lengths, queries and outputs.
+fn compulsory(config: &Config) -> f64 {
+    let Config { format, heads, kv_heads, head_dim, block_len, lengths, .. } = *config;
+    let scales = if bits(format) < 16 { 8 } else { 0 };
+    let tokens: usize = lengths.iter().sum();
+    let blocks: usize = lengths.iter().map(|length| length.div_ceil(block_len)).sum();
+    let per_token = kv_heads * (2 * head_dim * bits(format) / 8 + scales);
+    (tokens * per_token + 4 * blocks + lengths.len() * (4 + 8 * heads * head_dim)) as f64
+}
+
+#[test]
+fn a_cached_byte_is_read_once_for_a_group() {
+    let cases: [(_, &'static [usize], _, _); 4] = [
+        ("f16", &[512, 300], 512, 1),
+        ("f16", &[2048], 1024, 2),
+        ("int8", &[1024], 1024, 1),
+        ("int4", &[2048], 2048, 1),
+    ];
+    for (format, lengths, split_len, splits) in cases {
+        let config = Config { format, lengths, heads: 8, kv_heads: 1, ..ORDINARY };
+        let cache = Cache::new(config);
+        let (out, meters) = cache.fast(128, split_len, splits);
+        cache.check("fast", &out);
+        let over = bytes_moved(&meters) / compulsory(&config);
+        println!("{config:?}: {over:.4} of what must be moved, {} instructions", meters[0].instructions);
+        assert!((1.0..=1.10).contains(&over), "{config:?}: {over} of what must be moved");
+        meters.iter().for_each(|meter| assert_no_waste(format, meter, &[]));
+        let tokens: usize = lengths.iter().sum();
+        for plane in ["keys", "values"] {
+            let read = buffer(&meters[0], plane).read.bytes;
+            assert_eq!(read, (tokens * 128 * bits(format) / 8) as u64, "{config:?}: {plane}");
+        }
+    }
+}
