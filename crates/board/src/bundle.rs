@@ -159,6 +159,19 @@ mod tests {
     }
 
     #[test]
+    fn floats_survive_to_the_last_digit() {
+        let mut verdict = samples::accepted();
+        // The shortest text of either is read as its neighbour by whoever is content with about sixteen digits.
+        (verdict.took_s, verdict.measurements[0].samples) = (31.245270191439438, vec![121.48791951161945]);
+        let bundle = Bundle::new(verdict, vec![]);
+        let again = Bundle::read(&bundle.line()).unwrap();
+        assert_eq!(again.verdict.took_s.to_bits(), bundle.verdict.took_s.to_bits());
+        assert_eq!(again, bundle);
+        let value: serde_json::Value = serde_json::from_str(&bundle.line()).unwrap();
+        assert_eq!(value["verdict"]["took_s"].as_f64(), Some(31.245270191439438));
+    }
+
+    #[test]
     fn forms_of_the_future_are_called_that() {
         let line = Bundle::new(samples::accepted(), vec![]).line();
         let form = |line: &str| match Bundle::read(line) {

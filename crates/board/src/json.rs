@@ -1,7 +1,7 @@
 //! Verdicts for programs: one line of JSON, and its schema.
 
 use serde::Deserialize;
-use tribunal_judge::{Measurement, Verdict};
+use tribunal_judge::{Contradiction, Measurement, Verdict};
 
 /// The form of verdict that this version writes and reads.
 pub const FORM: &str = "tribunal.verdict/1";
@@ -15,6 +15,9 @@ pub enum ReadError {
     /// A verdict of another form, perhaps from a newer version.
     #[error("a verdict of the form `{0}`, which this version does not read")]
     Form(String),
+    /// A verdict that says something else than what follows from its evidence.
+    #[error("a verdict that was altered: {0}")]
+    Altered(#[from] Contradiction),
 }
 
 /// The verdict on one line, without a line break at its end.

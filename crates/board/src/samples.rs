@@ -148,6 +148,11 @@ fn evidence(name: &str, findings: Vec<Finding>) -> Evidence {
     }
 }
 
+/// A good verdict on that contestant, with the id that follows from it.
+pub(crate) fn named(name: &str) -> Verdict {
+    judged(evidence(name, passing()))
+}
+
 /// One of each kind.
 pub(crate) fn all() -> [Verdict; 6] {
     [accepted(), rejected(), hopeless(), disqualified(), infrastructure(), hostile()]

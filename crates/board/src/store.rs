@@ -10,7 +10,7 @@ mod folder;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use rayon::prelude::*;
 use tribunal_judge::{Rubric, SourceFile, Verdict};
 
 use self::database::Database;
@@ -210,7 +210,7 @@ impl Store {
         };
         if let Some(there) = there {
             let value = |bundle: &Bundle| serde_json::to_value(&bundle.verdict).expect("string keys only");
-            let is_same = alike(&value(&there), &value(bundle));
+            let is_same = value(&there) == value(bundle);
             if is_same && (bundle.sources.is_empty() || bundle.sources == there.sources) {
                 return Ok(Taken::Unchanged);
             }
@@ -250,13 +250,14 @@ impl Store {
         }
     }
 
-    /// What tables show of every verdict, in the order in which they were put.
+    /// What tables show of every verdict, in the order in which they were put. Anybody can edit a folder's files: what does not follow from
+    /// its evidence is damaged.
     pub fn summaries(&self) -> Result<(Vec<Summary>, Vec<Damaged>), StoreError> {
         match &self.kind {
             Kind::Database(database) => database.summaries(),
-            Kind::Folder(_) => {
-                let Contents { bundles, damaged } = self.all()?;
-                Ok((bundles.iter().map(|bundle| Summary::of(&bundle.verdict)).collect(), damaged))
+            Kind::Folder(folder) => {
+                let read: Vec<_> = folder.ids("")?.par_iter().map(|id| folder.summary_at(id)).collect();
+                in_order(read, |summary| &summary.id)
             }
         }
     }
@@ -279,23 +280,12 @@ impl Store {
 
     /// Every bundle, and everything that is damaged.
     pub fn all(&self) -> Result<Contents, StoreError> {
-        let mut found = Vec::new();
-        let mut damaged = Vec::new();
-        for id in self.ids()? {
-            let read = match &self.kind {
-                Kind::Database(database) => database.bundle_at(&id),
-                Kind::Folder(folder) => folder.bundle_at(&id),
-            };
-            match read {
-                Ok(bundle) => found.push(bundle),
-                Err(StoreError::Damaged(this)) => damaged.push(this),
-                // Another process may have replaced it.
-                Err(StoreError::NotFound { .. }) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        found.sort_by(|(at, a), (other, b)| at.cmp(other).then_with(|| a.verdict.id.cmp(&b.verdict.id)));
-        Ok(Contents { bundles: found.into_iter().map(|(_, bundle)| bundle).collect(), damaged })
+        let read = self.ids()?.into_iter().map(|id| match &self.kind {
+            Kind::Database(database) => database.bundle_at(&id),
+            Kind::Folder(folder) => folder.bundle_at(&id),
+        });
+        let (bundles, damaged) = in_order(read, |bundle| &bundle.verdict.id)?;
+        Ok(Contents { bundles, damaged })
     }
 
     /// The one id that begins so.
@@ -326,19 +316,23 @@ pub(crate) fn is_database(path: &Path) -> bool {
     !path.is_dir() && (named || path.exists())
 }
 
-/// Equal, but for the last digit of a number, which may be lost where it is written and read.
-fn alike(a: &Value, b: &Value) -> bool {
-    match (a, b) {
-        (Value::Number(a), Value::Number(b)) => match (a.as_f64(), b.as_f64()) {
-            (Some(a), Some(b)) => (a - b).abs() <= 1e-14 * a.abs().max(b.abs()),
-            _ => a == b,
-        },
-        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| alike(a, b)),
-        (Value::Object(a), Value::Object(b)) => {
-            a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| alike(a, b)))
+/// What was read, each with its place in the order, and what is damaged.
+fn in_order<T>(
+    read: impl IntoIterator<Item = Result<((u64, i64), T), StoreError>>,
+    id: impl Fn(&T) -> &str,
+) -> Result<(Vec<T>, Vec<Damaged>), StoreError> {
+    let (mut found, mut damaged) = (Vec::new(), Vec::new());
+    for read in read {
+        match read {
+            Ok(this) => found.push(this),
+            Err(StoreError::Damaged(this)) => damaged.push(this),
+            // Another process may have replaced it.
+            Err(StoreError::NotFound { .. }) => {}
+            Err(error) => return Err(error),
         }
-        _ => a == b,
     }
+    found.sort_by(|(at, a), (other, b)| at.cmp(other).then_with(|| id(a).cmp(id(b))));
+    Ok((found.into_iter().map(|(_, this)| this).collect(), damaged))
 }
 
 fn not_found(prefix: &str) -> StoreError {

@@ -244,7 +244,7 @@ pub struct ServeOptions {
     #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
     pub listen: IpAddr,
     /// A name by which readers reach this server, beside localhost, where a proxy stands before it
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = host)]
     pub host: Vec<String>,
     /// Have folders below this one judged for those who know the token (POST /api/judgings)
     #[arg(long, value_name = "DIR")]
@@ -252,6 +252,21 @@ pub struct ServeOptions {
     /// Who shows this may write; without it nobody may
     #[arg(long, value_name = "TOKEN", env = "TRIBUNAL_TOKEN", hide_env_values = true)]
     pub token: Option<String>,
+}
+
+/// A name or an address, as a reader's browser sends it.
+fn host(text: &str) -> Result<String, String> {
+    let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
+    let is_name = |text: &str| {
+        !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
+    };
+    if is_name(bare) || bare.parse::<IpAddr>().is_ok() {
+        Ok(bare.to_owned())
+    } else {
+        Err("what is wanted is a name or an address alone, such as board.example.org or 192.0.2.7: no http://, no port, no path, and other \
+             letters than ASCII as xn--"
+            .to_owned())
+    }
 }
 
 #[derive(Debug, Args)]

@@ -23,7 +23,11 @@ pub fn run(options: &CompareOptions, common: &Common) -> Result<Exit, Failure> {
     // Folders may have to be judged.
     let any_folder = options.contestants.iter().any(|name| Path::new(name).exists());
     let store = if any_folder { store::to_write(common)? } else { store::to_read(common)? };
-    let stored = ranking::latest(store.summaries().map_err(machine)?.0);
+    let (stored, damaged) = store.summaries().map_err(machine)?;
+    for damaged in &damaged {
+        anstream::eprintln!("tribunal: skipped {damaged}");
+    }
+    let stored = ranking::latest(stored);
     let tried = Cell::new(false);
     let search =
         Search { order: &order, store: &store, stored: &stored, progress: &progress, options, tried };

@@ -22,6 +22,9 @@ use crate::house;
 use crate::progress::Progress;
 use crate::store;
 
+/// Verdicts that are printed in full; of more, a line each.
+const IN_FULL_MAX: usize = 8;
+
 /// The report's file.
 const REPORT: &str = "report.html";
 
@@ -41,7 +44,15 @@ pub fn run(options: &JudgeOptions, common: &Common) -> Result<Exit, Failure> {
     let verdicts = judge_all(&order, &folders, options, &clerk);
     drop(clerk);
     write_out(&verdicts, options);
-    print(&verdicts, options, common)?;
+    // What is not kept can be seen in full here alone.
+    let in_full = verdicts.len() <= IN_FULL_MAX || store.is_err();
+    print(&verdicts, in_full, options, common)?;
+    if !in_full && !options.json && !common.quiet {
+        let store = store::option(common);
+        anstream::eprintln!(
+            "a verdict in full: tribunal show ID{store}; all in a browser: tribunal serve{store}"
+        );
+    }
     report(&verdicts, options, common);
     // What could not even be opened counts as rejected.
     let unopened = (verdicts.len() < folders.len()).then_some(Exit::Rejected);
@@ -300,7 +311,12 @@ pub fn checkout() -> PathBuf {
     std::env::current_dir().unwrap_or_default()
 }
 
-fn print(verdicts: &[Verdict], options: &JudgeOptions, common: &Common) -> Result<(), Failure> {
+fn print(
+    verdicts: &[Verdict],
+    in_full: bool,
+    options: &JudgeOptions,
+    common: &Common,
+) -> Result<(), Failure> {
     let mut out = anstream::stdout();
     if options.json {
         for verdict in verdicts {
@@ -310,8 +326,15 @@ fn print(verdicts: &[Verdict], options: &JudgeOptions, common: &Common) -> Resul
     }
     let style = style();
     for verdict in verdicts {
-        let verdict = store::with_commands(verdict, common);
-        writeln!(out, "{}", terminal::verdict(&verdict, &style))?;
+        if in_full {
+            let verdict = store::with_commands(verdict, common);
+            writeln!(out, "{}", terminal::verdict(&verdict, &style))?;
+        } else {
+            writeln!(out, "{}", terminal::line(verdict, &style))?;
+        }
+    }
+    if !in_full {
+        writeln!(out)?;
     }
     if verdicts.len() > 1 {
         writeln!(out, "{}", terminal::board(&summaries(verdicts), &table_style()))?;

@@ -4,23 +4,22 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::net::SocketAddr;
 
-use tribunal_board::Store;
 use tribunal_serve::{Judges, Options, ServeError};
 
 use crate::arguments::{Common, ServeOptions};
 use crate::exit::{Exit, Failure};
+use crate::store;
 
 pub fn run(options: &ServeOptions, common: &Common) -> Result<Exit, Failure> {
-    let store = common.store.clone().or_else(Store::default_path).ok_or_else(|| {
-        Failure::Machine("no place to look for verdicts: set HOME, or give --store PATH".to_owned())
-    })?;
+    let may_write = options.token.as_deref().is_some_and(|token| !token.is_empty());
     let listen = SocketAddr::new(options.listen, options.port);
     let judges = options.submissions.clone().map(|submissions| judges(submissions, common)).transpose()?;
-    if judges.is_some() && options.token.as_deref().is_none_or(str::is_empty) {
+    if judges.is_some() && !may_write {
         return Err(Failure::Usage(
             "--submissions has folders judged for those who know a token: set TRIBUNAL_TOKEN".to_owned(),
         ));
     }
+    let store = store::to_serve(common, may_write)?;
     if !listen.ip().is_loopback() {
         anstream::eprintln!(
             "tribunal: everybody who reaches {} can read every verdict and its source; what is sent is not encrypted",

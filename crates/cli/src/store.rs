@@ -17,6 +17,17 @@ pub fn to_write(common: &Common) -> Result<Store, Failure> {
     Store::open(path).map_err(|error| Failure::Machine(error.to_string()))
 }
 
+/// The store to serve. Who may write to it makes it, as a judging does; the user's own is nobody's mistake, and fills while it is served.
+pub fn to_serve(common: &Common, may_write: bool) -> Result<Store, Failure> {
+    if may_write {
+        return to_write(common);
+    }
+    match existing(common)? {
+        Some(store) => Ok(store),
+        None => Store::open(path(common)?).map_err(|error| Failure::Machine(error.to_string())),
+    }
+}
+
 /// The store, if it is there: who only reads makes none.
 pub fn to_read(common: &Common) -> Result<Store, Failure> {
     existing(common)?.ok_or_else(|| Failure::Usage("nothing judged yet: tribunal judge PATH".to_owned()))
@@ -42,14 +53,19 @@ pub fn existing(common: &Common) -> Result<Option<Store>, Failure> {
 /// The verdict with commands that work as they are printed: those of another store than the user's own name it.
 pub fn with_commands(verdict: &Verdict, common: &Common) -> Verdict {
     let mut verdict = verdict.clone();
-    let Some(path) = &common.store else { return verdict };
-    let option = format!(" --store {}", quoted(&path.display().to_string()));
+    let option = option(common);
     for finding in &mut verdict.findings {
         if let Some(command) = &mut finding.replay {
             *command += &option;
         }
     }
     verdict
+}
+
+/// What a command takes to mean the same store, after a space.
+pub fn option(common: &Common) -> String {
+    let named = |path: &PathBuf| format!(" --store {}", quoted(&path.display().to_string()));
+    common.store.as_ref().map_or_else(String::new, named)
 }
 
 /// A word for a shell.

@@ -272,6 +272,55 @@ fn several_verdicts_make_a_report_and_its_path_is_told() {
 }
 
 #[test]
+fn of_many_verdicts_a_line_each_is_printed() {
+    let tribunal = Tribunal::new();
+    let names: Vec<String> = (0..9).map(|number| format!("entry-{number}")).collect();
+    for name in &names {
+        let folder = tribunal.folder().join(name);
+        fs::create_dir(&folder).expect("a folder");
+        // What has no entry is rejected without being run.
+        let manifest = format!(
+            "name = \"{name}\"\nchallenge = \"layer_norm_backward\"\nlanguage = \"python\"\nentry = \"gone.py\"\n"
+        );
+        fs::write(folder.join("tribunal.toml"), manifest).expect("a file");
+    }
+    let paths: Vec<&str> = names.iter().map(String::as_str).collect();
+    let output = judge(&tribunal, &paths);
+    assert_eq!(output.code, 1, "{}", output.stderr);
+    assert!(!output.stdout.contains("Requirements: "), "{}", output.stdout);
+    for (name, line) in names.iter().zip(output.stdout.lines()) {
+        assert!(
+            line.contains(&format!("  rejected  "))
+                && line.contains(&format!("{name} · layer_norm_backward: ")),
+            "{line}"
+        );
+        let id = line.split(' ').next().expect("an id");
+        let shown = tribunal.run(["show", id]);
+        assert!(
+            shown.stdout.starts_with(name) && shown.stdout.contains("Judged"),
+            "{}{}",
+            shown.stdout,
+            shown.stderr
+        );
+    }
+    assert!(output.stdout.contains("\n\nlayer_norm_backward\n"), "the board: {}", output.stdout);
+    assert!(
+        output.stderr.contains("tribunal show ID --store ")
+            && output.stderr.contains("tribunal serve --store "),
+        "{}",
+        output.stderr
+    );
+    assert_eq!(judge(&tribunal, &[&["--quiet"], &paths[..]].concat()).stderr, "");
+    // Eight are printed in full, and so are more that are kept nowhere.
+    let eight = judge(&tribunal, &paths[..8]);
+    assert_eq!(eight.stdout.matches("REJECTED").count(), 8, "{}", eight.stdout);
+    assert!(!eight.stderr.contains("tribunal show"), "{}", eight.stderr);
+    fs::write(tribunal.folder().join("notes.db"), "some notes of mine\n".repeat(100)).expect("a file");
+    let lost = judge(&tribunal, &[&["--store", "notes.db"], &paths[..]].concat());
+    assert_eq!(lost.stdout.matches("REJECTED").count(), 9, "{}", lost.stderr);
+}
+
+#[test]
 fn a_challenge_is_printed_with_prompt_contract_and_rubric() {
     let tribunal = Tribunal::new();
     assert!(tribunal.run(["challenges"]).stdout.contains("layer_norm_backward"));

@@ -23,11 +23,18 @@ struct Server {
 
 impl Server {
     fn start(tribunal: &Tribunal, submissions: &Path) -> Self {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_tribunal"))
-            .args(["serve", "--port", "0", "--store", "s.sqlite", "--submissions"])
-            .arg(submissions)
-            .current_dir(tribunal.folder())
-            .env("TRIBUNAL_TOKEN", TOKEN)
+        Self::with(tribunal, |command| {
+            command
+                .args(["--store", "s.sqlite", "--submissions"])
+                .arg(submissions)
+                .env("TRIBUNAL_TOKEN", TOKEN)
+        })
+    }
+
+    fn with(tribunal: &Tribunal, options: impl FnOnce(&mut Command) -> &mut Command) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tribunal"));
+        command.args(["serve", "--port", "0"]).env_remove("TRIBUNAL_TOKEN").current_dir(tribunal.folder());
+        let mut process = options(&mut command)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
@@ -129,14 +136,60 @@ fn what_cannot_be_served_is_said() {
     let tribunal = Tribunal::new();
     let taken = Server::start(&tribunal, tribunal.folder());
     let port = taken.address.rsplit(':').next().unwrap();
-    let output = tribunal.run(["serve", "--port", port]);
+    let output = tribunal.run(["serve", "--port", port, "--store", "s.sqlite"]);
     assert_eq!(output.code, 2, "{}", output.stderr);
     assert!(
         output.stderr.contains("cannot listen on") && output.stderr.contains("--port 0"),
         "{}",
         output.stderr
     );
+    for host in [
+        "http://board.example",
+        "board.example:8080",
+        "board.example/",
+        "",
+        "a b",
+        "[::1]:80",
+        "bücher.example",
+    ] {
+        let output = tribunal.run(["serve", "--port", "0", "--host", host]);
+        assert_eq!(output.code, 2, "{host}: {}", output.stderr);
+        assert!(output.stderr.contains("a name or an address alone"), "{host}: {}", output.stderr);
+    }
     let output = tribunal.run(["serve", "--port", "0", "--submissions", "."]);
     assert_eq!(output.code, 2, "{}", output.stderr);
     assert!(output.stderr.contains("TRIBUNAL_TOKEN"), "{}", output.stderr);
+}
+
+#[test]
+fn who_only_reads_is_served_no_store_that_is_not_there_but_the_users_own() {
+    let tribunal = Tribunal::new();
+    for store in ["typo.sqlite", "typo"] {
+        let refused = tribunal.run(["serve", "--port", "0", "--store", store]);
+        assert_eq!(refused.code, 2, "{}", refused.stderr);
+        let told = format!("there is no store at {store}; `tribunal judge PATH --store {store}`");
+        assert!(refused.stderr.contains(&told), "{}", refused.stderr);
+        assert!(!tribunal.folder().join(store).exists());
+    }
+    // Who may write may have it made.
+    let server = Server::with(&tribunal, |command| {
+        command.args(["--store", "new.sqlite"]).env("TRIBUNAL_TOKEN", TOKEN)
+    });
+    assert!(server.ask("GET", "/", "").1.contains("No verdicts yet"));
+    // And who comes first sees an empty board, where verdicts will appear.
+    let data = tribunal.folder().join("data");
+    let server = Server::with(&tribunal, |command| command.env("XDG_DATA_HOME", &data));
+    assert!(server.ask("GET", "/", "").1.contains("No verdicts yet"));
+    let imported = Command::new(env!("CARGO_BIN_EXE_tribunal"))
+        .arg("import")
+        .arg(house().join("crates/serve/tests/verdicts/4375896f2369.json"))
+        .env("XDG_DATA_HOME", &data)
+        .output()
+        .expect("the program starts");
+    assert!(imported.status.success(), "{}", String::from_utf8_lossy(&imported.stderr));
+    let started = Instant::now();
+    while !server.ask("GET", "/contestants", "").1.contains("4375896f2369") {
+        assert!(started.elapsed() < Duration::from_secs(60));
+        thread::sleep(Duration::from_millis(50));
+    }
 }

@@ -87,6 +87,12 @@ pub enum Fault {
         /// Whether the faulting address lay in an input.
         at_input: bool,
     },
+    /// A kernel of it stopped before its end.
+    #[error("stopped on the device: {message}")]
+    Device {
+        /// Where and why.
+        message: String,
+    },
     /// Its process ended by itself.
     #[error("ended its process with exit code {code}")]
     Exited {

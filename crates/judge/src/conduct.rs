@@ -46,9 +46,11 @@ pub fn of_fault(call: &str, fault: &Fault, severity: Severity) -> Observation {
         Fault::Flood { .. } => (Outcome::Fail, Some("endless_output")),
         Fault::Memory { .. } => (Outcome::Fail, Some("memory_bomb")),
         Fault::Exited { .. } => (Outcome::Fail, Some("exits_early")),
-        Fault::Crashed { .. } | Fault::WrongResult { .. } | Fault::Build { .. } | Fault::Load { .. } => {
-            (Outcome::Fail, None)
-        }
+        Fault::Crashed { .. }
+        | Fault::Device { .. }
+        | Fault::WrongResult { .. }
+        | Fault::Build { .. }
+        | Fault::Load { .. } => (Outcome::Fail, None),
     };
     Observation {
         check: "answers",

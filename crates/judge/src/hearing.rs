@@ -6,17 +6,18 @@ use std::time::{Duration, Instant};
 use tribunal_contract::{Answer, Call, Fault, Manifest, StateId};
 use tribunal_runner::cage::{Applied, Cage};
 use tribunal_runner::{
-    Artefact, MachineError, Session, SessionLimits, Submission, SubmissionError, Trouble, Workshop,
+    Artefact, MachineError, Ptx, Session, SessionLimits, Submission, SubmissionError, Trouble, Workshop,
 };
 
 use crate::code::{self, inspect};
 use crate::conduct;
+use crate::emulated::Emulated;
 use crate::evidence::{Evidence, JudgeInfo, SubmissionInfo};
 use crate::examine::{Examined, Watch, finding_about};
 use crate::machine;
 use crate::measure::Weighed;
 use crate::rubric::Limits;
-use crate::trial::{Measured, hear_cases, hear_measurements, is_critically_wrong};
+use crate::trial::{Measured, hear_cases, hear_measurements, hear_traffic, is_critically_wrong};
 use crate::{
     Challenge, Dimension, Effort, Finding, Outcome, Plan, Rubric, Seed, Severity, SourceFile, Subject,
     Verdict,
@@ -35,6 +36,39 @@ pub struct Order {
     pub effort: Effort,
 }
 
+/// Where a submission stands before the court.
+enum Stand {
+    /// In a process of its own, caged.
+    Process(Dock),
+    /// On the emulated device.
+    Device(Box<Emulated>),
+}
+
+impl Stand {
+    fn subject(&mut self) -> &mut dyn Weighed {
+        match self {
+            Self::Process(dock) => dock,
+            Self::Device(device) => device.as_mut(),
+        }
+    }
+
+    /// Seconds that the submission took.
+    fn waited_s(&self) -> f64 {
+        match self {
+            Self::Process(dock) => dock.waited_s,
+            Self::Device(device) => device.worked_s(),
+        }
+    }
+
+    /// What was wrong with how it came to its answers.
+    fn findings(&self) -> Vec<Finding> {
+        match self {
+            Self::Process(_) => Vec::new(),
+            Self::Device(device) => device.findings(),
+        }
+    }
+}
+
 /// A submission under judgement.
 pub struct Hearing<'a> {
     order: &'a Order,
@@ -42,6 +76,8 @@ pub struct Hearing<'a> {
     rubric: Rubric,
     submission: Submission,
     artefact: Option<Artefact>,
+    /// Whether it was started.
+    started: bool,
     applied: Option<Applied>,
     examined: Examined,
     measured: Measured,
@@ -61,6 +97,7 @@ impl<'a> Hearing<'a> {
             challenge,
             rubric,
             artefact: None,
+            started: false,
             applied: None,
             examined: Examined::default(),
             measured: Measured { omissions: unread(&submission), ..Measured::default() },
@@ -77,11 +114,12 @@ impl<'a> Hearing<'a> {
         self.inspect_code();
         watch.phase("building", None);
         match self.summon(watch) {
-            Ok(mut dock) => {
-                let mut examined = hear_cases(self.challenge, &self.plan(), &mut dock, watch);
+            Ok(mut stand) => {
+                let mut examined = hear_cases(self.challenge, &self.plan(), stand.subject(), watch);
                 self.examined.findings.append(&mut examined.findings);
+                self.examined.findings.append(&mut stand.findings());
                 self.examined.omissions.append(&mut examined.omissions);
-                self.caged_s += dock.waited_s;
+                self.caged_s += stand.waited_s();
             }
             Err(trouble) => self.examined.findings.push(cannot_start(&trouble)),
         }
@@ -105,9 +143,9 @@ impl<'a> Hearing<'a> {
 
     /// Why time and memory are of no interest, where they are not.
     pub fn not_worth_measuring(&self) -> Option<&'static str> {
-        match &self.applied {
-            None => Some("it was not tried"),
-            Some(_) => is_critically_wrong(&self.examined.findings).then_some("the answers are wrong"),
+        match self.started {
+            false => Some("it was not tried"),
+            true => is_critically_wrong(&self.examined.findings).then_some("the answers are wrong"),
         }
     }
 
@@ -129,11 +167,20 @@ impl<'a> Hearing<'a> {
 
     /// Measures time and memory, beside the reference where there is one. One hearing at a time.
     pub fn measure(&mut self, reference: Option<&Reference<'_>>, watch: &dyn Watch) {
-        if self.artefact.is_none() || self.applied.is_none() {
+        if !self.started {
             return;
         }
         self.measuring = true;
         let started = Instant::now();
+        match self.summon(watch) {
+            Ok(Stand::Process(dock)) => self.measure_process(dock, reference, watch),
+            Ok(Stand::Device(device)) => self.measure_device(*device, watch),
+            Err(trouble) => self.examined.findings.push(cannot_start(&trouble)),
+        }
+        self.took_s += started.elapsed().as_secs_f64();
+    }
+
+    fn measure_process(&mut self, mut dock: Dock, reference: Option<&Reference<'_>>, watch: &dyn Watch) {
         let plan = self.plan();
         let mut reference = match reference.map(Reference::summon).transpose() {
             Ok(dock) => dock,
@@ -142,20 +189,26 @@ impl<'a> Hearing<'a> {
                 None
             }
         };
-        match self.summon(watch).and_then(|dock| Ok((dock, self.summon_on_scales()?))) {
-            Ok((mut dock, mut scales)) => {
+        match self.summon_on_scales() {
+            Ok(mut scales) => {
                 let beside = reference.as_mut().map(|dock| dock as &mut dyn Subject);
-                let mut measured =
+                let measured =
                     hear_measurements(self.challenge, &plan, &mut dock, &mut scales, beside, watch);
-                self.measured.findings.append(&mut measured.findings);
-                self.measured.measurements.append(&mut measured.measurements);
-                self.measured.omissions.append(&mut measured.omissions);
+                self.measured.append(measured);
                 self.caged_s += dock.waited_s + scales.waited_s;
             }
             Err(trouble) => self.examined.findings.push(cannot_start(&trouble)),
         }
         self.caged_s += reference.map_or(0.0, |dock| dock.waited_s);
-        self.took_s += started.elapsed().as_secs_f64();
+    }
+
+    /// An emulated device has memory that can be weighed and traffic that can be counted, and no time.
+    fn measure_device(&mut self, mut device: Emulated, watch: &dyn Watch) {
+        let passes = self.submission.manifest.claims.get("passes").copied();
+        let measured = hear_traffic(self.challenge, &self.plan(), &mut device, passes, watch);
+        self.measured.append(measured);
+        self.caged_s += device.worked_s();
+        self.omit("performance: time is measured on a GPU, and there is none here".to_owned());
     }
 
     /// Rules on what was seen.
@@ -186,17 +239,24 @@ impl<'a> Hearing<'a> {
     }
 
     /// The submission's subject, caged and started.
-    fn summon(&mut self, watch: &dyn Watch) -> Result<Dock, Trouble> {
+    fn summon(&mut self, watch: &dyn Watch) -> Result<Stand, Trouble> {
         let started = Instant::now();
         let artefact = match self.artefact.take() {
             Some(artefact) => artefact,
             None => self.order.workshop.make(&self.submission, &|what| watch.step(what))?,
         };
         let artefact = self.artefact.insert(artefact);
-        let dock = Dock::start(&self.order.cage, &self.submission, artefact, self.rubric.limits)?;
+        let stand = match artefact {
+            Artefact::Ptx(ptx) => Stand::Device(Box::new(on_device(&self.submission, ptx)?)),
+            Artefact::Module(_) | Artefact::Library(_) => {
+                let dock = Dock::start(&self.order.cage, &self.submission, artefact, self.rubric.limits)?;
+                self.applied = Some(dock.session.applied().clone());
+                Stand::Process(dock)
+            }
+        };
         self.caged_s += started.elapsed().as_secs_f64();
-        self.applied = Some(dock.session.applied().clone());
-        Ok(dock)
+        self.started = true;
+        Ok(stand)
     }
 
     /// A second process of what was summoned already, for weighing.
@@ -381,6 +441,15 @@ impl Weighed for Dock {
     }
 }
 
+/// Puts a submission's kernels on an emulated device.
+fn on_device(submission: &Submission, ptx: &Ptx) -> Result<Emulated, Trouble> {
+    let unreadable =
+        |error: std::io::Error| Fault::Load { message: format!("the PTX cannot be read: {error}") };
+    let text = std::fs::read(&ptx.path).map_err(unreadable)?;
+    let launches = submission.manifest.kernels.clone().expect("a CUDA manifest says what it launches");
+    Ok(Emulated::load(submission.challenge, launches, &String::from_utf8_lossy(&text))?)
+}
+
 fn cannot_start(trouble: &Trouble) -> Finding {
     let check = match trouble {
         Trouble::Fault(Fault::Build { .. }) => "builds",
@@ -405,6 +474,10 @@ pub fn describe(artefact: &Artefact) -> String {
         Artefact::Library(library) => match &library.compiler {
             Some(compiler) => format!("{compiler} {}", library.flags.join(" ")),
             None => "prebuilt library".to_owned(),
+        },
+        Artefact::Ptx(ptx) => match &ptx.compiler {
+            Some(compiler) => format!("{compiler} {}", ptx.flags.join(" ")),
+            None => "PTX as it came".to_owned(),
         },
     }
 }

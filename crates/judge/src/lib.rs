@@ -18,6 +18,7 @@ mod court;
 mod direction;
 mod double_double;
 mod draw;
+mod emulated;
 mod evidence;
 mod examine;
 mod finding;

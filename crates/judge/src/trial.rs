@@ -4,13 +4,15 @@ use std::time::{Duration, Instant};
 
 use rand_chacha::ChaCha8Rng;
 use tribunal_runner::Trouble;
+use tribunal_simt::meter::SECTOR;
 
 use crate::conduct;
+use crate::emulated::{Emulated, Traffic};
 use crate::examine::{Examined, Watch, examine, finding_about};
 use crate::lead::budgets;
 use crate::measure::{self, Extent, Kept, Rate, Rough, Weighed, bandwidth};
 use crate::workload::{GROWTH, KeepsState, Scratch, Sweep, Workload, Workloads};
-use crate::{Challenge, Dimension, Finding, Measurement, Outcome, Plan, Severity, Subject};
+use crate::{Challenge, Dimension, Effort, Finding, Measurement, Outcome, Plan, Severity, Subject};
 
 /// A play longer than this is not repeated for an interval.
 const LONG_PLAY_S: f64 = 1.0;
@@ -27,6 +29,15 @@ const BLOATED: f64 = 1.5;
 /// Kept bytes over what a cache says of itself beyond which it says too little, as the contracts say where they ask: an array of
 /// numpy for each token of two heads of 64 takes 1.38 times its numbers.
 const UNDERSTATED: f64 = 1.5;
+
+/// Reads of an input beyond which it is read more than once: what does not fit a block's memory may be.
+const MANY_READS: f64 = 1.5;
+
+/// Bytes moved in sectors for a byte asked for, beyond which accesses are scattered: odd rows alone come to 1.25.
+const SCATTERED: f64 = 2.0;
+
+/// How far a claimed number of passes may be off: what stands beside the rows is read as well.
+const CLAIM_OFF: f64 = 0.1;
 
 /// Share of the floor beyond which a time is not believed without a second look.
 const TOO_FAST: f64 = 1.5;
@@ -92,7 +103,107 @@ pub fn hear_measurements(
     measured
 }
 
+/// Weighs what an emulated device keeps, and counts what kernels ask of its memory. `passes` is how often each input is read, as the
+/// submission claims.
+pub fn hear_traffic(
+    challenge: &dyn Challenge,
+    plan: &Plan,
+    device: &mut Emulated,
+    passes: Option<f64>,
+    watch: &dyn Watch,
+) -> Measured {
+    let mut measured = Measured::default();
+    // What is counted does not depend on chance, and one size tells.
+    let workloads = challenge.workloads(&Plan { effort: Effort::Quick, ..plan.clone() });
+    let mut rng = plan.seed.rng("measurements");
+    watch.phase("measurements", None);
+    if let Err(trouble) = memory(&workloads, device, &mut rng, watch, &mut measured) {
+        measured.trouble("memory", Dimension::Memory, &trouble);
+    }
+    if let Err(trouble) = traffic(&workloads, device, passes, &mut rng, watch, &mut measured) {
+        measured.trouble("traffic", Dimension::Memory, &trouble);
+    }
+    measured
+}
+
+fn traffic(
+    workloads: &Workloads,
+    device: &mut Emulated,
+    passes: Option<f64>,
+    rng: &mut ChaCha8Rng,
+    watch: &dyn Watch,
+    measured: &mut Measured,
+) -> Result<(), Trouble> {
+    let Some(workload) = workloads.timed.first() else { return Ok(()) };
+    let name = workload.name();
+    watch.step(&format!("traffic of {name}"));
+    device.restart()?;
+    device.take_traffic();
+    let play = workload.play(rng, device)?;
+    if let Some(why) = play.wrong {
+        let failed = Some((Severity::Major, format!("the answer that was counted on is wrong: {why}"), None));
+        measured.push_finding(
+            &format!("memory/traffic/{name}"),
+            "counted_results_right",
+            Dimension::Memory,
+            failed,
+        );
+    }
+    measured.traffic(&name, &device.take_traffic(), passes);
+    Ok(())
+}
+
 impl Measured {
+    /// What was asked of the memory, against what had to be.
+    fn traffic(&mut self, name: &str, traffic: &Traffic, claimed: Option<f64>) {
+        let floor = traffic.compulsory;
+        self.measurements.push(plain("traffic", name, traffic.bytes(), "B", floor));
+        self.measurements.push(plain(
+            "sectors",
+            name,
+            traffic.moved() / SECTOR as f64,
+            "sectors",
+            floor / SECTOR as f64,
+        ));
+        let about = format!("memory/traffic/{}", name.replace(' ', "/"));
+        let inputs = traffic.buffers.iter().filter(|(_, buffer)| buffer.input && buffer.size > 0.0);
+        let largest = inputs.max_by(|a, b| a.1.size.total_cmp(&b.1.size));
+        let Some((input, buffer)) = largest else { return };
+        let reads = buffer.read / buffer.size;
+        self.measurements.push(plain("reads_per_element", &format!("{input}, {name}"), reads, "reads", 1.0));
+        let failed = (reads > MANY_READS).then(|| {
+            let message =
+                format!("reads each element of `{input}` {reads:.1} times in {name}; once would do");
+            (Severity::Minor, message, Some("extra_passes"))
+        });
+        self.push_finding(&about, "reads_inputs_once", Dimension::Memory, failed);
+        let scattered = traffic.moved() / traffic.bytes();
+        let failed = (scattered > SCATTERED).then(|| {
+            let message = format!(
+                "moves {scattered:.1} bytes in sectors of {SECTOR} for each byte that it asks for in {name}: lanes of a warp access memory far apart"
+            );
+            (Severity::Minor, message, Some("uncoalesced"))
+        });
+        self.push_finding(&about, "accesses_are_coalesced", Dimension::Memory, failed);
+        let Some(claimed) = claimed else { return };
+        // So that a NaN fails.
+        let holds = (reads - claimed).abs() <= CLAIM_OFF;
+        let failed = (!holds).then(|| {
+            let message = format!(
+                "claims {claimed} passes over `{input}`, and reads each element {reads:.2} times in {name}"
+            );
+            (Severity::Minor, message, Some("claim_refuted"))
+        });
+        self.push_finding("claims/passes", "holds", Dimension::Analysis, failed);
+    }
+
+    /// Adds what another measured.
+    pub fn append(&mut self, mut other: Self) {
+        self.measurements.append(&mut other.measurements);
+        self.findings.append(&mut other.findings);
+        self.omissions.append(&mut other.omissions);
+    }
+
     fn push_finding(
         &mut self,
         about: &str,

@@ -20,7 +20,7 @@ mod session;
 pub mod submission;
 mod wire;
 
-pub use build::{Artefact, Library, Workshop};
+pub use build::{Artefact, Library, Ptx, Workshop};
 pub use cache::cache_folder;
 pub use error::{MachineError, Trouble};
 pub use gauge::Memory;

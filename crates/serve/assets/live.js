@@ -3,6 +3,7 @@
 
 (() => {
   const list = document.getElementById("judgings");
+  const asked = document.getElementById("tasks");
   const news = document.getElementById("news");
   const state = document.getElementById("judgings-state");
   const isBoard = location.pathname === "/" || location.pathname.startsWith("/challenges/");
@@ -26,7 +27,8 @@
     const how = make("span", "how");
     if (one.outcome) {
       how.append(make("span", `outcome ${one.outcome}`, one.outcome), " ");
-      if (one.verdict) how.append(link(`/verdicts/${encodeURIComponent(one.verdict)}`, points(one.score)));
+      const score = one.score === null ? "no score" : points(one.score);
+      if (one.verdict) how.append(link(`/verdicts/${encodeURIComponent(one.verdict)}`, score));
     } else {
       how.append(one.phase);
       if (one.of !== null) {
@@ -53,6 +55,19 @@
     list.replaceChildren(...(judgings.length ? judgings.map(judging) : [nothing]));
   };
 
+  const task = (one) => {
+    const item = make("li", "", make("code", "", one.path), `: ${one.state}`);
+    for (const [id, to] of one.verdicts) item.append(" ", link(to, id));
+    if (one.said) item.append(" ", make("span", "said", one.said));
+    return item;
+  };
+
+  // What says that nothing was asked for yet stands until something is.
+  const showTasks = (event) => {
+    const tasks = JSON.parse(event.data);
+    if (tasks.length) asked.replaceChildren(make("ul", "", ...tasks.map(task)));
+  };
+
   let version = null;
   const showNews = (event) => {
     const board = JSON.parse(event.data);
@@ -77,6 +92,7 @@
       events.addEventListener("board", showNews);
       if (!list) return;
       events.addEventListener("judgings", showJudgings);
+      if (asked) events.addEventListener("tasks", showTasks);
       events.addEventListener("open", () => (state.textContent = "As it goes."));
       events.addEventListener("error", () => (state.textContent = "The server does not answer; trying again."));
     }

@@ -8,6 +8,7 @@ use axum::http::header::{self, HeaderName, HeaderValue};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::Response;
+use percent_encoding::percent_decode_str;
 use sha2::{Digest, Sha256};
 
 use crate::pages;
@@ -27,21 +28,29 @@ const HEADERS: [(HeaderName, &str); 6] = [
     (HeaderName::from_static("permissions-policy"), "camera=(), geolocation=(), microphone=()"),
 ];
 
-/// Refuses readers who came by another name, and marks every answer.
+/// Refuses readers who came by another name or ask for what cannot be one, and marks every answer.
 pub(crate) async fn guard(State(site): State<Arc<Site>>, request: Request, next: Next) -> Response {
-    let mut response = if is_ours(&site, request.headers(), request.uri()) {
-        next.run(request).await
-    } else {
-        let problem = Problem::new(
-            StatusCode::MISDIRECTED_REQUEST,
-            "this server does not go by that name; `tribunal serve --host NAME` adds one",
-        );
-        pages::problem(request.uri(), &problem)
+    let mut response = match admit(&site, request.headers(), request.uri()) {
+        Ok(()) => next.run(request).await,
+        Err(problem) => pages::problem(request.uri(), &problem),
     };
     for (name, value) in HEADERS {
         response.headers_mut().insert(name, HeaderValue::from_static(value));
     }
     response
+}
+
+fn admit(site: &Site, headers: &HeaderMap, uri: &Uri) -> Result<(), Problem> {
+    if !is_ours(site, headers, uri) {
+        return Err(Problem::new(
+            StatusCode::MISDIRECTED_REQUEST,
+            "this server does not go by that name; `tribunal serve --host NAME` adds one",
+        ));
+    }
+    percent_decode_str(uri.path())
+        .decode_utf8()
+        .map_err(|error| Problem::bad(format!("the path is no text: {error}")))?;
+    Ok(())
 }
 
 /// A page elsewhere can have its own name lead to this machine and read through its visitors' browsers. So where only this machine is

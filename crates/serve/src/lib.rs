@@ -32,14 +32,13 @@ mod tasks;
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 use tokio::net::TcpListener;
-use tribunal_board::StoreError;
+use tribunal_board::{Store, StoreError};
 
 pub use site::Site;
 pub use tasks::Judges;
@@ -48,7 +47,7 @@ pub use tasks::Judges;
 #[derive(Debug)]
 pub struct Options {
     /// The store of verdicts.
-    pub store: PathBuf,
+    pub store: Store,
     /// Where to listen.
     pub listen: SocketAddr,
     /// Names by which readers reach this server, beside those of its own machine.
@@ -127,6 +126,7 @@ pub fn router(site: Arc<Site>) -> Router {
         .route("/live.js", get(pages::script))
         .route("/icon.svg", get(pages::icon))
         .nest("/api", api)
+        .method_not_allowed_fallback(pages::not_answered)
         .fallback(pages::nowhere)
         .layer(from_fn_with_state(site.clone(), door::guard))
         .with_state(site)

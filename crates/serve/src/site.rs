@@ -46,8 +46,8 @@ pub struct Site {
 impl Site {
     /// Reads the store and goes on watching it.
     pub fn open(options: Options) -> Result<Arc<Self>, ServeError> {
-        let Options { store: path, listen, hosts, token, judges } = options;
-        let store = Arc::new(Store::open(&path)?);
+        let Options { store, listen, hosts, token, judges } = options;
+        let (path, store) = (store.path().to_owned(), Arc::new(store));
         let first = Arc::new(Snapshot::of(&store, None)?);
         let (snapshot_out, snapshot) = watch::channel(first);
         let (judgings_out, judgings) = watch::channel(Arc::new(live::judgings(&path)));

@@ -9,11 +9,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
 
 use crate::problem::Problem;
 
@@ -94,14 +94,14 @@ impl State {
 /// Everything that was asked for.
 pub(crate) struct Tasks {
     root: PathBuf,
-    list: Arc<Mutex<VecDeque<Task>>>,
+    list: watch::Sender<VecDeque<Task>>,
     queue: SyncSender<(u64, Order)>,
 }
 
 impl Tasks {
     pub(crate) fn new(judges: Judges, store: PathBuf) -> Self {
         let (queue, orders) = sync_channel(WAITING_MAX);
-        let list = Arc::new(Mutex::new(VecDeque::new()));
+        let list = watch::Sender::new(VecDeque::new());
         let tasks = Self { root: judges.submissions.clone(), list: list.clone(), queue };
         thread::spawn(move || work(&judges, &store, &list, &orders));
         tasks
@@ -110,15 +110,26 @@ impl Tasks {
     /// Puts a folder into the queue.
     pub(crate) fn add(&self, order: Order) -> Result<Task, Problem> {
         below(&self.root, &order.path)?;
-        let mut list = lock(&self.list);
-        let task = Task {
-            task: list.back().map_or(1, |last| last.task + 1),
+        let mut task = Task {
+            task: 1,
             path: order.path.clone(),
             state: State::Waiting,
             verdicts: Vec::new(),
             said: None,
         };
-        self.queue.try_send((task.task, order)).map_err(|error| match error {
+        let mut queued = Ok(());
+        self.list.send_if_modified(|list| {
+            task.task = list.back().map_or(1, |last| last.task + 1);
+            queued = self.queue.try_send((task.task, order));
+            if queued.is_ok() {
+                list.push_back(task.clone());
+            }
+            if list.len() > REMEMBERED {
+                list.pop_front();
+            }
+            queued.is_ok()
+        });
+        queued.map(|()| task).map_err(|error| match error {
             TrySendError::Full(_) => Problem::new(
                 StatusCode::TOO_MANY_REQUESTS,
                 format!("{WAITING_MAX} folders wait already: try again later"),
@@ -127,19 +138,24 @@ impl Tasks {
                 StatusCode::INTERNAL_SERVER_ERROR,
                 "nobody judges any more: a defect of this program",
             ),
-        })?;
-        list.push_back(task.clone());
-        if list.len() > REMEMBERED {
-            list.pop_front();
-        }
-        Ok(task)
+        })
     }
 
-    /// All that are remembered, the last first. What was said names this machine's folders: it is for those who may see them.
+    /// All that are remembered, as [`last_first`] tells them.
     pub(crate) fn list(&self, with_said: bool) -> Vec<Task> {
-        let shown = |task: &Task| Task { said: task.said.clone().filter(|_| with_said), ..task.clone() };
-        lock(&self.list).iter().rev().map(shown).collect()
+        last_first(&self.list.borrow(), with_said).collect()
     }
+
+    /// The same, now and from now on, in the order in which they were asked for.
+    pub(crate) fn watch(&self) -> watch::Receiver<VecDeque<Task>> {
+        self.list.subscribe()
+    }
+}
+
+/// Tasks, the last first. What was said names this machine's folders: it is for those who may see them.
+pub(crate) fn last_first(list: &VecDeque<Task>, with_said: bool) -> impl Iterator<Item = Task> {
+    let shown = move |task: &Task| Task { said: task.said.clone().filter(|_| with_said), ..task.clone() };
+    list.iter().rev().map(shown)
 }
 
 /// The folder, if it lies below the root, links followed. What lies elsewhere is as if it were not there.
@@ -153,9 +169,14 @@ fn below(root: &Path, path: &Path) -> Result<PathBuf, Problem> {
     )
 }
 
-fn work(judges: &Judges, store: &Path, list: &Mutex<VecDeque<Task>>, orders: &Receiver<(u64, Order)>) {
+fn work(
+    judges: &Judges,
+    store: &Path,
+    list: &watch::Sender<VecDeque<Task>>,
+    orders: &Receiver<(u64, Order)>,
+) {
     let change = |id: u64, change: &dyn Fn(&mut Task)| {
-        lock(list).iter_mut().filter(|task| task.task == id).for_each(change);
+        list.send_modify(|list| list.iter_mut().filter(|task| task.task == id).for_each(change));
     };
     for (id, order) in orders {
         change(id, &|task| task.state = State::Running);
@@ -210,8 +231,4 @@ fn ids(stdout: &[u8]) -> Vec<String> {
 fn tail(stderr: &[u8]) -> String {
     let from = stderr.len().saturating_sub(SAID_BYTES_MAX);
     String::from_utf8_lossy(&stderr[from..]).trim().to_owned()
-}
-
-fn lock(list: &Mutex<VecDeque<Task>>) -> MutexGuard<'_, VecDeque<Task>> {
-    list.lock().unwrap_or_else(PoisonError::into_inner)
 }

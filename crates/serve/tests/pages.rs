@@ -15,7 +15,8 @@ use quick_xml::events::Event;
 use serde_json::Value;
 use tower::ServiceExt;
 use tribunal_board::{Bundle, Store, live, ranking};
-use tribunal_serve::{Options, Site, router};
+use tribunal_judge::{Evidence, Verdict};
+use tribunal_serve::{Judges, Options, Site, router};
 
 const TOKEN: &str = "a token";
 
@@ -43,6 +44,21 @@ fn fixture(id: &str) -> Bundle {
     Bundle::read_file(&path).unwrap().unwrap()
 }
 
+/// The fixture as judged under another name, which gives it another id.
+fn renamed(id: &str, name: &str) -> Bundle {
+    judged_anew(id, |evidence| evidence.submission.name = name.to_owned())
+}
+
+/// What would be ruled if the evidence were another.
+fn judged_anew(id: &str, change: impl FnOnce(&mut Evidence)) -> Bundle {
+    let bundle = fixture(id);
+    let mut evidence = bundle.verdict.evidence();
+    change(&mut evidence);
+    let rubric =
+        tribunal_board::summary::rubric_of(&bundle.verdict).expect("the fixtures' rubric is today's");
+    Bundle { verdict: Verdict::new(evidence, rubric), ..bundle }
+}
+
 impl Server {
     async fn new() -> Self {
         Self::with(|_| {}).await
@@ -54,7 +70,7 @@ impl Server {
             fs::copy(&file, folder.path().join(file.file_name().unwrap())).unwrap();
         }
         let mut options = Options {
-            store: folder.path().to_owned(),
+            store: Store::open(folder.path()).unwrap(),
             listen: "127.0.0.1:0".parse().unwrap(),
             hosts: Vec::new(),
             token: Some(TOKEN.to_owned()),
@@ -93,6 +109,32 @@ impl Server {
             request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
         }
         self.send(request.body(Body::from(body)).unwrap()).await
+    }
+}
+
+/// What the server streams.
+struct Events {
+    stream: Body,
+    text: String,
+}
+
+impl Events {
+    async fn of(server: &Server) -> Self {
+        let asked = request(Method::GET, "/judgings/events").body(Body::empty()).unwrap();
+        let response = server.router.clone().oneshot(asked).await.unwrap();
+        assert_eq!(response.headers()["content-type"], "text/event-stream");
+        Self { stream: response.into_body(), text: String::new() }
+    }
+
+    async fn until(&mut self, wanted: &str) {
+        let Self { stream, text } = self;
+        let arrived = tokio::time::timeout(Duration::from_secs(30), async {
+            while !text.contains(wanted) {
+                let frame = stream.frame().await.expect("the stream goes on").unwrap();
+                *text += std::str::from_utf8(frame.data_ref().expect("data")).unwrap();
+            }
+        });
+        arrived.await.unwrap_or_else(|_| panic!("no {wanted} in {text}"));
     }
 }
 
@@ -295,16 +337,7 @@ async fn json_says_what_the_library_says() {
 #[tokio::test]
 async fn only_who_knows_the_token_writes() {
     let server = Server::new().await;
-    let mut bundle = fixture("4375896f2369");
-    bundle.verdict = {
-        // As judged under another name, which gives it another id.
-        let mut evidence = bundle.verdict.evidence();
-        evidence.submission.name = "newcomer".to_owned();
-        let rubric =
-            tribunal_board::summary::rubric_of(&bundle.verdict).expect("the fixtures' rubric is today's");
-        tribunal_judge::Verdict::new(evidence, rubric)
-    };
-    bundle.kept_at_ms = None;
+    let bundle = Bundle { kept_at_ms: None, ..renamed("4375896f2369", "newcomer") };
     let line = bundle.line();
     let silent = Server::with(|options| options.token = None).await;
     assert_eq!(silent.post("/api/verdicts", Some(TOKEN), line.clone()).await.status, StatusCode::FORBIDDEN);
@@ -404,24 +437,8 @@ async fn a_server_answers_to_its_own_names_only() {
 #[tokio::test]
 async fn a_judging_is_seen_as_it_goes() {
     let server = Server::new().await;
-    let response = server
-        .router
-        .clone()
-        .oneshot(request(Method::GET, "/judgings/events").body(Body::empty()).unwrap())
-        .await
-        .unwrap();
-    assert_eq!(response.headers()["content-type"], "text/event-stream");
-    let mut stream = response.into_body();
-    let mut text = String::new();
-    let mut until = async |wanted: &str| {
-        let arrived = tokio::time::timeout(Duration::from_secs(30), async {
-            while !text.contains(wanted) {
-                let frame = stream.frame().await.expect("the stream goes on").unwrap();
-                text += std::str::from_utf8(frame.data_ref().expect("data")).unwrap();
-            }
-        });
-        arrived.await.unwrap_or_else(|_| panic!("no {wanted} in {text}"));
-    };
+    let mut events = Events::of(&server).await;
+    let mut until = async |wanted: &str| events.until(wanted).await;
     until("event: board").await;
     until("data: []").await;
     let live = live::Live::announce(server.folder.path()).unwrap();
@@ -445,14 +462,97 @@ async fn a_judging_is_seen_as_it_goes() {
 }
 
 #[tokio::test]
+async fn what_was_asked_for_is_followed_as_it_goes() {
+    for hosts in [vec![], vec!["board.example".to_owned()]] {
+        let is_private = hosts.is_empty();
+        let submissions = tempfile::tempdir().unwrap();
+        fs::create_dir(submissions.path().join("<b>eve")).unwrap();
+        let server = Server::with(|options| {
+            // What judges only says something, and fails.
+            let said = ["-c", "echo 'no <i>compiler\u{202e}' >&2; exit 3"].map(Into::into).to_vec();
+            let submissions = submissions.path().to_owned();
+            options.judges = Some(Judges { program: "sh".into(), options: said, submissions });
+            options.hosts = hosts;
+        })
+        .await;
+        assert!(server.get("/judgings").await.body.contains("Nothing yet"));
+        let mut events = Events::of(&server).await;
+        events.until("event: tasks\ndata: []").await;
+        let asked = server.post("/api/judgings", Some(TOKEN), "{\"path\": \"<b>eve\"}".to_owned()).await;
+        assert_eq!(asked.status, StatusCode::ACCEPTED, "{}", asked.body);
+        events.until("\"path\":\"<b>eve\",\"state\":\"failed\"").await;
+        // It may name folders of this machine.
+        assert_eq!(events.text.contains(r"no <i>compiler\\u{202e}"), is_private, "{}", events.text);
+        let page = server.get("/judgings").await.body;
+        assert!(page.contains("eve</code>: failed") && !page.contains("<b>"), "{page}");
+        assert_eq!(page.contains("compiler"), is_private);
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_answered_is_told_to_programs_as_json() {
+    let server = Server::new().await;
+    let deleted = |path| server.send(request(Method::DELETE, path).body(Body::empty()).unwrap());
+    for (path, allowed) in [("/api/verdicts/4375896f2369", "GET,HEAD"), ("/api/verdicts", "POST")] {
+        let refused = deleted(path).await;
+        assert_eq!(refused.status, StatusCode::METHOD_NOT_ALLOWED, "{path}");
+        assert_eq!(refused.headers["allow"], allowed);
+        assert_eq!(refused.headers["content-type"], "application/json");
+        let problem: Value = serde_json::from_str(&refused.body).unwrap();
+        assert!(problem["error"].as_str().unwrap().starts_with("DELETE is not answered here"), "{problem}");
+    }
+    assert!(deleted("/").await.body.contains("<h1>Method Not Allowed</h1>"));
+    for path in ["/api/verdicts/%ff", "/api/contestants/%C3%28", "/api/challenges/a%ffb"] {
+        let refused = server.get(path).await;
+        assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{path}");
+        assert_eq!(refused.headers["content-type"], "application/json");
+        let problem: Value = serde_json::from_str(&refused.body).unwrap();
+        assert!(problem["error"].as_str().unwrap().starts_with("the path is no text"), "{problem}");
+    }
+    assert!(server.get("/contestants/%ff").await.body.contains("<h1>Bad Request</h1>"));
+}
+
+#[tokio::test]
+async fn a_bundle_comes_and_goes_to_the_last_digit() {
+    let server = Server::new().await;
+    // Their shortest texts are read as their neighbours by whoever is content with about sixteen digits.
+    let exact = judged_anew("4375896f2369", |evidence| {
+        evidence.submission.name = "exact".to_owned();
+        evidence.took_s = 31.245270191439438;
+        evidence.measurements[0].samples = vec![121.48791951161945];
+    });
+    let kept = server.post("/api/verdicts", Some(TOKEN), exact.line()).await;
+    assert_eq!(kept.status, StatusCode::CREATED, "{}", kept.body);
+    let bundle = server.get(&format!("/api/verdicts/{}/bundle", exact.verdict.id)).await.body;
+    assert!(bundle.contains(":31.245270191439438,") && bundle.contains(":[121.48791951161945]"), "{bundle}");
+}
+
+#[tokio::test]
+async fn outcomes_have_a_sign_and_a_link_has_words() {
+    let server = Server::new().await;
+    let page = server.get("/contestants").await.body;
+    for (sign, outcome) in
+        [("✓", "accepted"), ("✗", "rejected"), ("⊘", "disqualified"), ("?", "infrastructure")]
+    {
+        let said = format!(
+            "<span class=\"outcome {outcome}\"><span aria-hidden=\"true\">{sign}</span> {outcome}</span>"
+        );
+        assert!(page.contains(&said), "{outcome}: {page}");
+    }
+    assert!(page.contains(">no score</a>") && !page.contains(">–</a>"), "{page}");
+    let home = server.get("/").await.body;
+    assert!(
+        home.contains(", 1 not judged (infrastructure).") && !home.contains("1 infrastructure"),
+        "{home}"
+    );
+}
+
+#[tokio::test]
 async fn a_verdict_that_another_process_puts_appears() {
     let server = Server::new().await;
     assert!(!server.get("/contestants").await.body.contains("latecomer"));
     let store = Store::open(server.folder.path()).unwrap();
-    let mut bundle = fixture("8b82bc28cfb8");
-    bundle.verdict.submission.name = "latecomer".to_owned();
-    bundle.verdict.id = "abcdef123456".to_owned();
-    bundle.kept_at_ms = None;
+    let bundle = Bundle { kept_at_ms: None, ..renamed("8b82bc28cfb8", "latecomer") };
     store.keep(&bundle).unwrap();
     for _ in 0..100 {
         if server.get("/contestants").await.body.contains("latecomer") {

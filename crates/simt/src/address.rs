@@ -17,9 +17,12 @@ pub const VARIABLES: u32 = 0x100;
 /// The segment of the first buffer that is given to a launch.
 pub const BUFFERS: u32 = 0x1_0000;
 
+/// Where in its segment a buffer begins: what comes before it is in the same segment.
+const BEGIN: u64 = 1 << (OFFSET_BITS - 1);
+
 /// The generic address of an offset in a segment.
 pub const fn generic(segment: u32, offset: u64) -> u64 {
-    ((segment as u64) << OFFSET_BITS).wrapping_add(offset)
+    ((segment as u64) << OFFSET_BITS).wrapping_add(BEGIN).wrapping_add(offset)
 }
 
 /// The segment that an address names.
@@ -27,7 +30,7 @@ pub const fn segment(address: u64) -> u32 {
     (address >> OFFSET_BITS) as u32
 }
 
-/// The offset within the segment.
+/// The offset from where the segment's buffer begins; huge, as a negative number is, before it.
 pub const fn offset(address: u64) -> u64 {
-    address & ((1 << OFFSET_BITS) - 1)
+    (address & ((1 << OFFSET_BITS) - 1)).wrapping_sub(BEGIN)
 }

@@ -13,6 +13,7 @@ mod functions;
 mod half;
 mod integer;
 mod lanes;
+mod mma;
 mod rounding;
 mod warp;
 
@@ -20,6 +21,7 @@ use crate::program::{Float, Inst, Op, Reg};
 use crate::registers::Registers;
 
 pub(crate) use atomic::atomic;
+pub(crate) use mma::spread_matrix;
 
 /// Whether this machine has what the copies for AVX2 are compiled for.
 #[cfg(target_arch = "x86_64")]
@@ -126,9 +128,9 @@ fn rare_inline(inst: &Inst, lists: &[Box<[Reg]>], regs: &mut Registers, mask: u3
         Op::Vote(kind, negated) => warp::vote(kind, negated, inst, regs, mask),
         Op::Match { bits, all } => warp::matches(bits, all, inst, regs, mask),
         Op::Redux(op, ty) => warp::redux(op, ty, inst, regs, mask),
+        Op::Mma(of) => return Some(mma::mma(of, inst, lists, regs, mask)),
         Op::Nop => {}
-        Op::Mma(_)
-        | Op::WarpSync
+        Op::WarpSync
         | Op::Load(_)
         | Op::Store(_)
         | Op::Atomic(..)

@@ -16,5 +16,6 @@ pub mod launch;
 pub mod memory;
 pub mod meter;
 pub mod program;
+pub mod ptx;
 mod registers;
 mod shadow;

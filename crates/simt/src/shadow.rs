@@ -42,7 +42,10 @@ impl Mark {
 /// What a word remembers.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Cell {
+    /// The last write that was not atomic.
     write: Mark,
+    /// The last atomic operation. It hides no write before it: another atomic operation may race with that.
+    atomic: Mark,
     read: Mark,
     /// Warps of the block that read, none of which is known to have read before another.
     readers: u32,
@@ -188,6 +191,16 @@ pub(crate) struct Actor<'a> {
 }
 
 impl Actor<'_> {
+    #[inline]
+    fn races(&self, mark: &Mark, thread: u16, bytes: u8) -> bool {
+        mark.tick != NONE && mark.bytes & bytes != 0 && !self.ordered(mark, thread)
+    }
+
+    fn mark(&self, thread: u16, bytes: u8, atomic: bool) -> Mark {
+        Mark { tick: self.tick, block: self.block, pc: self.pc, thread, bytes, atomic }
+    }
+
+    #[inline]
     fn ordered(&self, mark: &Mark, thread: u16) -> bool {
         if mark.block != self.block {
             return self.others.is_none_or(|(releases, acquired)| releases.orders(mark, acquired));
@@ -197,15 +210,13 @@ impl Actor<'_> {
 }
 
 impl Cell {
-    /// Notes a read; gives the write with which it races.
+    /// Notes a read; gives the write with which it races. An atomic one races with no atomic write.
     #[inline]
     pub fn read(&mut self, actor: &Actor<'_>, thread: u16, bytes: u8, atomic: bool) -> Option<Mark> {
-        let race = self.write.tick != NONE
-            && self.write.tick != actor.tick
-            && self.write.bytes & bytes != 0
-            && !(atomic && self.write.atomic)
-            && !actor.ordered(&self.write, thread);
-        let race = race.then_some(self.write);
+        let mut race = actor.races(&self.write, thread, bytes).then_some(self.write);
+        if race.is_none() && !atomic && actor.races(&self.atomic, thread, bytes) {
+            race = Some(self.atomic);
+        }
         let warp = 1 << (thread / 32);
         if self.read.tick == NONE || self.read.block != actor.block || self.reads_ordered(actor, thread) {
             (self.readers, self.since, self.crowd) = (warp, actor.tick, false);
@@ -213,8 +224,7 @@ impl Cell {
             self.crowd |= self.read.thread != thread && self.readers & warp != 0;
             self.readers |= warp;
         }
-        let Actor { tick, block, pc, .. } = *actor;
-        self.read = Mark { tick, block, pc, thread, bytes, atomic };
+        self.read = actor.mark(thread, bytes, atomic);
         race
     }
 
@@ -229,13 +239,12 @@ impl Cell {
         same: bool,
     ) -> Option<Mark> {
         let mut race = None;
-        if self.write.tick != NONE
-            && self.write.bytes & bytes != 0
-            && !same
-            && !(atomic && self.write.atomic)
-            && !actor.ordered(&self.write, thread)
-        {
+        // Two lanes of one instruction write at the same time, and race; what one instruction read comes before.
+        if !same && actor.races(&self.write, thread, bytes) {
             race = Some(self.write);
+        }
+        if race.is_none() && !same && !atomic && actor.races(&self.atomic, thread, bytes) {
+            race = Some(self.atomic);
         }
         if race.is_none()
             && self.read.tick != NONE
@@ -246,8 +255,12 @@ impl Cell {
         {
             race = Some(self.read);
         }
-        let Actor { tick, block, pc, .. } = *actor;
-        self.write = Mark { tick, block, pc, thread, bytes, atomic };
+        let mark = actor.mark(thread, bytes, atomic);
+        if atomic {
+            self.atomic = mark;
+        } else {
+            self.write = mark;
+        }
         (self.read, self.readers, self.crowd) = (Mark::default(), 0, false);
         race
     }

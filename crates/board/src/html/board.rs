@@ -8,7 +8,7 @@ use tribunal_judge::{Dimension, Family, Ruling};
 use super::{Links, text, verdict};
 use crate::ranking::{Place, Standings};
 use crate::summary::Held;
-use crate::{Summary, phrases, svg, words};
+use crate::{phrases, svg, words};
 
 #[derive(Template)]
 #[template(path = "standings.html")]
@@ -54,13 +54,17 @@ struct Cell {
     title: String,
 }
 
-/// How many ended how: sign, name, number.
-pub(super) fn counts(summaries: &[Summary]) -> Vec<(&'static str, &'static str, String)> {
+/// How many ended how, in words, where any did.
+pub fn counts(outcomes: impl IntoIterator<Item = Ruling>) -> Vec<(Ruling, String)> {
+    let outcomes: Vec<Ruling> = outcomes.into_iter().collect();
     [Ruling::Accepted, Ruling::Rejected, Ruling::Disqualified, Ruling::Infrastructure]
         .into_iter()
-        .map(|ruling| (ruling, summaries.iter().filter(|summary| summary.outcome == ruling).count()))
+        .map(|ruling| (ruling, outcomes.iter().filter(|outcome| **outcome == ruling).count()))
         .filter(|(_, count)| *count > 0)
-        .map(|(ruling, count)| (verdict::sign(ruling), ruling.name(), count.to_string()))
+        .map(|(ruling, count)| match ruling {
+            Ruling::Infrastructure => (ruling, format!("{count} not judged ({})", ruling.name())),
+            _ => (ruling, format!("{count} {}", ruling.name())),
+        })
         .collect()
 }
 

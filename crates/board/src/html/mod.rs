@@ -13,7 +13,8 @@ use askama::Template;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tribunal_judge::{SourceFile, Verdict};
 
-pub use verdict::{body as verdict_body, code_place};
+pub use board::counts;
+pub use verdict::{body as verdict_body, code_place, sign};
 
 use crate::ranking::{self, Place, Standings};
 use crate::{Summary, clean, words};
@@ -173,7 +174,10 @@ pub fn report(verdicts: &[Verdict]) -> String {
     }
     let report = Report {
         title: text(&title),
-        counts: board::counts(&summaries),
+        counts: counts(summaries.iter().map(|summary| summary.outcome))
+            .into_iter()
+            .map(|(ruling, said)| (sign(ruling), ruling.name(), said))
+            .collect(),
         standings: standings.iter().map(|standings| whole(standings, Links::Anchors, 2)).collect(),
         verdicts: folded,
     };

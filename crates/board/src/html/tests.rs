@@ -126,6 +126,15 @@ fn every_number_of_the_board_is_there() {
 }
 
 #[test]
+fn what_was_not_judged_is_counted_in_words() {
+    let page = report(&all());
+    let counts = page.split("class=\"counts\">").nth(1).unwrap().split("</p>").next().unwrap();
+    for said in ["1 accepted", "1 disqualified", "1 not judged (infrastructure)"] {
+        assert!(counts.contains(&format!("</span> {said}</span>")), "{said}: {counts}");
+    }
+}
+
+#[test]
 fn an_interval_is_shown_where_the_rubric_is_at_hand() {
     let challenge = tribunal_judge::challenges::find("layer_norm_backward").expect("a challenge");
     let rubric = tribunal_judge::Rubric::parse(challenge.rubric()).expect("a rubric");

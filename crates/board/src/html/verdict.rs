@@ -27,7 +27,7 @@ const GROWTH: &str = "Medians with their 95 % intervals, on logarithmic axes: wh
 const MEMORY: &str = "The floor is the least that the contract allows.";
 
 /// The sign that an outcome has beside its name.
-pub(super) fn sign(ruling: Ruling) -> &'static str {
+pub fn sign(ruling: Ruling) -> &'static str {
     match ruling {
         Ruling::Accepted => "✓",
         Ruling::Rejected => "✗",

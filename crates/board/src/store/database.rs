@@ -3,8 +3,11 @@
 //! It is kept in WAL mode, so that readers and a writer do not wait for each other, with `synchronous = FULL`: what was put outlives a
 //! power cut. That costs one sync of the disk a verdict, which took seconds or minutes to reach.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::{Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
@@ -13,6 +16,7 @@ use std::time::{Duration, Instant, SystemTime};
 use flate2::Compression;
 use flate2::read::ZlibDecoder;
 use flate2::write::ZlibEncoder;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use rayon::prelude::*;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, TransactionBehavior, params};
 use serde::de::DeserializeOwned;
@@ -35,6 +39,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// No verdict unpacks to more than this; a damaged one might.
 const UNPACKED_BYTES_MAX: u64 = 1 << 30;
+
+/// What is written as `%xx` where a path is part of an address.
+const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/');
 
 /// Verdicts that are unpacked together: as many lie in memory at once.
 const VERDICTS_AT_ONCE: usize = 128;
@@ -68,7 +75,12 @@ const TABLES: &str = "
 pub(super) struct Database {
     path: PathBuf,
     connection: Mutex<Connection>,
+    /// The files as they were when they were taken for nobody's to write.
+    frozen: Mutex<Option<Stamp>>,
 }
+
+/// Tells a database file from another state of it: number, time and size, and the size of the log beside it.
+type Stamp = Option<(u64, i64, i64, u64, u64)>;
 
 /// Whether SQLite found the file itself damaged.
 pub(super) fn is_spoilt(error: &rusqlite::Error) -> bool {
@@ -80,42 +92,46 @@ impl Database {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).map_err(at(folder))?;
         }
-        Self::connect(path, OpenFlags::SQLITE_OPEN_CREATE)
+        let mut connection = open_to_write(&path, OpenFlags::SQLITE_OPEN_CREATE).map_err(sql(&path))?;
+        let is_new = !is_ours(&connection, &path)?;
+        set_up(&mut connection, is_new).map_err(sql(&path))?;
+        Ok(Self { path, connection: Mutex::new(connection), frozen: Mutex::new(None) })
     }
 
+    /// The database that is there, to be written to if it can be.
     pub(super) fn existing(path: PathBuf) -> Result<Self, StoreError> {
         if !path.exists() {
             return Err(StoreError::Absent(path));
         }
-        Self::connect(path, OpenFlags::empty())
+        let mut connection = open_to_write(&path, OpenFlags::empty()).map_err(sql(&path))?;
+        if !may_write(&connection) && !has_log(&path) {
+            return Self::frozen(path);
+        }
+        if !is_ours(&connection, &path)? {
+            return Err(StoreError::Absent(path));
+        }
+        set_up(&mut connection, false).map_err(sql(&path))?;
+        Ok(Self { path, connection: Mutex::new(connection), frozen: Mutex::new(None) })
     }
 
-    fn connect(path: PathBuf, making: OpenFlags) -> Result<Self, StoreError> {
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | making;
-        let connection = Connection::open_with_flags(&path, flags).map_err(sql(&path))?;
-        let mut database = Self { path, connection: Mutex::new(connection) };
-        database.prepare(!making.is_empty())?;
-        Ok(database)
+    /// The database as it lies there, to be read alone. SQLite needs files beside one that may be written to, even to read it: where it
+    /// cannot make them it fails, and what it makes may be in the way of who may write.
+    pub(super) fn frozen(path: PathBuf) -> Result<Self, StoreError> {
+        let stamp = stamp(&path);
+        let connection = open_as_it_is(&path).map_err(sql(&path))?;
+        if !is_ours(&connection, &path)? {
+            return Err(StoreError::Absent(path));
+        }
+        Ok(Self { path, connection: Mutex::new(connection), frozen: Mutex::new(Some(stamp)) })
     }
 
-    /// Sees to it that the file is a store of ours before anything is written to it.
-    fn prepare(&mut self, may_make: bool) -> Result<(), StoreError> {
-        let Self { path, connection } = self;
-        let connection = connection.get_mut().unwrap_or_else(PoisonError::into_inner);
-        connection.busy_timeout(PATIENCE).map_err(sql(path))?;
-        // A file may come from elsewhere: its views and triggers are to run nothing of ours.
-        connection.pragma_update(None, "trusted_schema", false).map_err(sql(path))?;
-        let is_new = match state(connection).map_err(sql(path))? {
-            State::New if may_make => true,
-            State::New => return Err(StoreError::Absent(path.clone())),
-            State::Ours(FORM) => false,
-            State::Ours(form) => return Err(StoreError::Newer { path: path.clone(), form }),
-            State::Foreign => return Err(StoreError::Foreign(path.clone())),
-        };
-        write_ahead(connection).map_err(sql(path))?;
-        connection.pragma_update(None, "synchronous", "FULL").map_err(sql(path))?;
-        if is_new {
-            create(connection).map_err(sql(path))?;
+    /// Opens it anew where it was taken for nobody's to write, and somebody wrote.
+    fn thaw(&self) -> Result<(), StoreError> {
+        let mut frozen = self.frozen.lock().unwrap_or_else(PoisonError::into_inner);
+        if frozen.is_some_and(|then| then != stamp(&self.path)) {
+            let anew = Self::existing(self.path.clone())?;
+            *self.lock() = anew.connection.into_inner().unwrap_or_else(PoisonError::into_inner);
+            *frozen = anew.frozen.into_inner().unwrap_or_else(PoisonError::into_inner);
         }
         Ok(())
     }
@@ -278,6 +294,7 @@ impl Database {
     }
 
     pub(super) fn version(&self) -> Result<u64, StoreError> {
+        self.thaw()?;
         let last: Option<i64> = self
             .lock()
             .query_row("SELECT seq FROM sqlite_sequence WHERE name = 'verdicts'", [], |row| row.get(0))
@@ -380,6 +397,68 @@ fn state(connection: &Connection) -> rusqlite::Result<State> {
     } else {
         State::Foreign
     })
+}
+
+fn open_to_write(path: &Path, making: OpenFlags) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | making;
+    guarded(Connection::open_with_flags(path, flags)?)
+}
+
+/// To be read as if nobody could write.
+fn open_as_it_is(path: &Path) -> rusqlite::Result<Connection> {
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
+    let authority = if path.is_absolute() { "//" } else { "" };
+    let path = percent_encode(path.as_os_str().as_bytes(), PATH);
+    guarded(Connection::open_with_flags(format!("file:{authority}{path}?immutable=1"), flags)?)
+}
+
+fn guarded(connection: Connection) -> rusqlite::Result<Connection> {
+    connection.busy_timeout(PATIENCE)?;
+    // A file may come from elsewhere: its views and triggers are to run nothing of ours.
+    connection.pragma_update(None, "trusted_schema", false)?;
+    Ok(connection)
+}
+
+/// Whether the file can be written to, and its folder, where what is written goes first.
+fn may_write(connection: &Connection) -> bool {
+    let is_refused = |error: rusqlite::Error| {
+        matches!(error.sqlite_error_code(), Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen))
+    };
+    !connection.is_readonly("main").unwrap_or(false) && !state(connection).is_err_and(is_refused)
+}
+
+/// Whether somebody writes, or was killed at it: then the file alone is not all there is.
+fn has_log(path: &Path) -> bool {
+    log_bytes(path) > 0
+}
+
+fn log_bytes(path: &Path) -> u64 {
+    let mut log = OsString::from(path);
+    log.push("-wal");
+    fs::metadata(log).map_or(0, |log| log.len())
+}
+
+fn stamp(path: &Path) -> Stamp {
+    let file = fs::metadata(path).ok()?;
+    Some((file.ino(), file.mtime(), file.mtime_nsec(), file.len(), log_bytes(path)))
+}
+
+/// Whether it is a store of ours; one that is new is nobody's yet.
+fn is_ours(connection: &Connection, path: &Path) -> Result<bool, StoreError> {
+    match state(connection).map_err(sql(path))? {
+        State::New => Ok(false),
+        State::Ours(FORM) => Ok(true),
+        State::Ours(form) => Err(StoreError::Newer { path: path.to_owned(), form }),
+        State::Foreign => Err(StoreError::Foreign(path.to_owned())),
+    }
+}
+
+/// What a connection needs that may write.
+fn set_up(connection: &mut Connection, is_new: bool) -> rusqlite::Result<()> {
+    write_ahead(connection)?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    if is_new { create(connection) } else { Ok(()) }
 }
 
 /// SQLite does not always wait for others when the mode changes, which it does once in a database's life.

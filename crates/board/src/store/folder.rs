@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use super::{Damaged, StoreError, at, is_id, not_found};
-use crate::Bundle;
 use crate::bundle::millis;
+use crate::{Bundle, Summary};
 
 pub(super) const EXTENSION: &str = ".json";
 
@@ -77,6 +77,15 @@ impl Folder {
         let bundle = bundle.map_err(|why| Damaged { place: path.display().to_string(), why })?;
         let nanoseconds = written.mtime().saturating_mul(1_000_000_000).saturating_add(written.mtime_nsec());
         Ok(((bundle.kept_at_ms.unwrap_or(0), nanoseconds), bundle))
+    }
+
+    /// What tables show of a bundle, if it says what follows from its evidence, with its place in the order.
+    pub(super) fn summary_at(&self, id: &str) -> Result<((u64, i64), Summary), StoreError> {
+        let (at, bundle) = self.bundle_at(id)?;
+        bundle
+            .check()
+            .map_err(|why| Damaged { place: self.file(id).display().to_string(), why: why.into() })?;
+        Ok((at, Summary::of(&bundle.verdict)))
     }
 
     /// The ids that begin so.

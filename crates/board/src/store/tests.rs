@@ -1,4 +1,6 @@
 use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -7,7 +9,7 @@ use rusqlite::Connection;
 use super::folder::{ABANDONED, UNFINISHED};
 use super::*;
 use crate::json;
-use crate::samples;
+use crate::samples::{self, named};
 
 fn with_id(id: &str) -> Verdict {
     Verdict { id: id.to_owned(), ..samples::accepted() }
@@ -40,13 +42,13 @@ fn in_folder(store: &Store) -> &Folder {
     }
 }
 
-fn ids_in_order(store: &Store) -> Vec<String> {
+fn names_in_order(store: &Store) -> Vec<String> {
     let (summaries, damaged) = store.summaries().unwrap();
     assert_eq!(damaged, []);
-    let ids: Vec<_> = summaries.into_iter().map(|summary| summary.id).collect();
-    let all: Vec<_> = store.all().unwrap().bundles.into_iter().map(|bundle| bundle.verdict.id).collect();
-    assert_eq!(ids, all);
-    ids
+    let names: Vec<_> = summaries.into_iter().map(|summary| summary.submission.name).collect();
+    let all = store.all().unwrap().bundles;
+    assert_eq!(names, all.into_iter().map(|bundle| bundle.verdict.submission.name).collect::<Vec<_>>());
+    names
 }
 
 #[test]
@@ -94,6 +96,73 @@ fn what_is_to_be_there_is_not_made() {
     }
 }
 
+/// The child's part of the next test: reads what it may not write to.
+#[test]
+fn reads_alone() {
+    let Ok(path) = std::env::var(READ_ONLY) else { return };
+    let store = Store::existing(&path).unwrap();
+    assert_eq!(names_in_order(&store), ["alice"]);
+    let id = samples::accepted().id;
+    assert_eq!(store.get(&id[..6]).unwrap(), samples::accepted());
+    assert_eq!(store.bundle(&id).unwrap().sources, source("s"));
+    assert!(matches!(store.put(&samples::rejected(), &[]), Err(StoreError::Database { .. })));
+    println!("{READ}");
+}
+
+#[test]
+fn what_may_not_be_written_to_can_be_read_and_nothing_is_left_beside_it() {
+    for (file, folder) in [(0o444, 0o555), (0o444, 0o777), (0o666, 0o555)] {
+        for log in [false, true] {
+            let [_, (_made, path, store)] = both();
+            store.put(&samples::accepted(), &source("s")).unwrap();
+            // A writer that is there keeps its log.
+            let writer = log.then_some(store);
+            let parent = path.parent().unwrap();
+            let mode =
+                |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+            for above in parent.ancestors().take_while(|above| above.starts_with(_made.path())) {
+                mode(above, 0o755);
+            }
+            mode(&path, file);
+            mode(parent, folder);
+            let beside = || fs::read_dir(parent).unwrap().count();
+            let before = beside();
+            let mut child = command("reads_alone", &[(READ_ONLY, path.to_str().unwrap())]);
+            if fs::metadata(&path).unwrap().uid() == 0 {
+                // The superuser may write whatever the modes say.
+                child.uid(65534).gid(65534);
+            }
+            let output = child.arg("--nocapture").stdout(Stdio::piped()).output().unwrap();
+            let said = String::from_utf8_lossy(&output.stdout);
+            assert!(output.status.success() && said.contains(READ), "{file:o} {folder:o} {log}: {said}");
+            assert_eq!(beside(), before, "{file:o} {folder:o} {log}");
+            mode(parent, 0o755);
+            drop(writer);
+        }
+    }
+}
+
+#[test]
+fn what_others_write_to_a_database_that_is_read_alone_is_seen() {
+    // A path that an address must not be made of as it is.
+    let made = tempfile::tempdir().unwrap();
+    let path = made.path().join("a b?c#d%20.sqlite");
+    let store = Store::open(&path).unwrap();
+    store.put(&named("first"), &[]).unwrap();
+    drop(store);
+    let frozen = Store { kind: Kind::Database(Database::frozen(path.clone()).unwrap()) };
+    let before = frozen.version().unwrap();
+    assert_eq!((names_in_order(&frozen), frozen.version().unwrap()), (vec!["first".to_owned()], before));
+    for (name, stays) in [("second", true), ("third", false)] {
+        let writer = Store::open(&path).unwrap();
+        writer.put(&named(name), &[]).unwrap();
+        let writer = stays.then_some(writer);
+        assert_ne!(frozen.version().unwrap(), before);
+        assert_eq!(names_in_order(&frozen).last().unwrap(), name);
+        drop(writer);
+    }
+}
+
 #[test]
 fn what_is_put_is_got_by_any_beginning_that_is_unique() {
     for (_folder, path, store) in both() {
@@ -120,39 +189,40 @@ fn what_is_put_is_got_by_any_beginning_that_is_unique() {
 #[test]
 fn judging_the_same_again_replaces_the_verdict_and_moves_it_to_the_end() {
     for (_folder, _, store) in both() {
-        for id in ["abc", "other"] {
-            store.put(&with_id(id), &source("first")).unwrap();
+        for name in ["abc", "other"] {
+            store.put(&named(name), &source("first")).unwrap();
             std::thread::sleep(Duration::from_millis(15));
         }
-        store.put(&Verdict { took_s: 99.0, ..with_id("abc") }, &source("second")).unwrap();
-        assert_eq!(ids_in_order(&store), ["other", "abc"]);
-        assert_eq!(store.get("abc").unwrap().took_s, 99.0);
-        assert_eq!(store.sources("abc").unwrap(), source("second"));
-        assert_eq!(store.sources("other").unwrap(), source("first"), "shared once, and needed still");
+        store.put(&Verdict { took_s: 99.0, ..named("abc") }, &source("second")).unwrap();
+        assert_eq!(names_in_order(&store), ["other", "abc"]);
+        let id = |name| named(name).id;
+        assert_eq!(store.get(&id("abc")).unwrap().took_s, 99.0);
+        assert_eq!(store.sources(&id("abc")).unwrap(), source("second"));
+        assert_eq!(store.sources(&id("other")).unwrap(), source("first"), "shared once, and needed still");
     }
 }
 
 #[test]
 fn all_are_told_in_the_order_in_which_they_came() {
     for (_folder, _, store) in both() {
-        for id in ["z", "a", "m"] {
-            store.put(&with_id(id), &[]).unwrap();
+        for name in ["z", "a", "m"] {
+            store.put(&named(name), &[]).unwrap();
             std::thread::sleep(Duration::from_millis(15));
         }
-        assert_eq!(ids_in_order(&store), ["z", "a", "m"]);
+        assert_eq!(names_in_order(&store), ["z", "a", "m"]);
         // What comes from elsewhere takes the place that its time gives it.
-        store.keep(&Bundle { kept_at_ms: Some(5), ..Bundle::new(with_id("old"), vec![]) }).unwrap();
-        assert_eq!(ids_in_order(&store), ["old", "z", "a", "m"]);
+        store.keep(&Bundle { kept_at_ms: Some(5), ..Bundle::new(named("old"), vec![]) }).unwrap();
+        assert_eq!(names_in_order(&store), ["old", "z", "a", "m"]);
     }
 }
 
 #[test]
 fn a_clock_that_is_set_back_changes_no_order_in_a_database() {
     let [_, (_folder, _, store)] = both();
-    let future = Bundle { kept_at_ms: Some(1 << 50), ..Bundle::new(with_id("future"), vec![]) };
+    let future = Bundle { kept_at_ms: Some(1 << 50), ..Bundle::new(named("future"), vec![]) };
     store.keep(&future).unwrap();
-    store.put(&with_id("now"), &[]).unwrap();
-    assert_eq!(ids_in_order(&store), ["future", "now"]);
+    store.put(&named("now"), &[]).unwrap();
+    assert_eq!(names_in_order(&store), ["future", "now"]);
 }
 
 #[test]
@@ -221,6 +291,25 @@ fn damaged_files_are_named_and_left_alone() {
 }
 
 #[test]
+fn what_was_altered_by_hand_is_named_and_not_ranked() {
+    let (_folder, store) = folder_store();
+    for verdict in [samples::rejected(), named("honest")] {
+        store.put(&verdict, &[]).unwrap();
+    }
+    let file = in_folder(&store).file(&samples::rejected().id);
+    let altered = fs::read_to_string(&file).unwrap().replacen("\"score\":", "\"score\":9", 1);
+    fs::write(&file, &altered).unwrap();
+    let (summaries, damaged) = store.summaries().unwrap();
+    let names: Vec<_> = summaries.iter().map(|summary| summary.submission.name.as_str()).collect();
+    assert_eq!(names, ["honest"]);
+    assert_eq!(damaged.len(), 1, "{damaged:?}");
+    let said = damaged[0].to_string();
+    assert!(said.starts_with(&format!("{}: a verdict that was altered: `", file.display())), "{said}");
+    assert!(said.ends_with(" follows from its evidence"), "{said}");
+    assert_eq!(fs::read_to_string(&file).unwrap(), altered);
+}
+
+#[test]
 fn damaged_rows_are_named_and_left_alone() {
     let [_, (_folder, path, store)] = both();
     for id in ["good", "flipped", "gone", "newer"] {
@@ -253,7 +342,9 @@ fn damaged_rows_are_named_and_left_alone() {
     for id in ["flipped", "gone", "newer"] {
         store.put(&with_id(id), &[]).unwrap();
     }
-    assert_eq!(ids_in_order(&store), ["good", "flipped", "gone", "newer"]);
+    let (summaries, damaged) = store.summaries().unwrap();
+    let ids: Vec<_> = summaries.iter().map(|summary| summary.id.as_str()).collect();
+    assert_eq!((ids, damaged), (vec!["good", "flipped", "gone", "newer"], vec![]));
     let aside: Vec<Vec<u8>> = other
         .prepare("SELECT verdict FROM set_aside ORDER BY seq")
         .unwrap()
@@ -455,15 +546,21 @@ fn writers_and_readers_at_once_see_whole_verdicts_only() {
     }
 }
 
-/// Runs one of the tests below as a process of its own.
-fn child(test: &str, environment: &[(&str, &str)]) -> Child {
-    Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", &format!("store::tests::{test}")])
-        .envs(environment.iter().copied())
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap()
+/// Runs one of the tests here as a process of its own.
+fn command(test: &str, environment: &[(&str, &str)]) -> Command {
+    // By this name another user finds it too, wherever it was built.
+    let mut command = Command::new("/proc/self/exe");
+    command.args(["--exact", &format!("store::tests::{test}")]).envs(environment.iter().copied());
+    command
 }
+
+fn child(test: &str, environment: &[(&str, &str)]) -> Child {
+    command(test, environment).stdout(Stdio::null()).spawn().unwrap()
+}
+
+/// Names the store in [`reads_alone`], which says when it is through.
+const READ_ONLY: &str = "TRIBUNAL_BOARD_TEST_READ_ONLY";
+const READ: &str = "all of it was read";
 
 const STORE: &str = "TRIBUNAL_BOARD_TEST_STORE";
 const WRITER: &str = "TRIBUNAL_BOARD_TEST_WRITER";
@@ -475,9 +572,10 @@ fn puts_and_reads() {
     let (Ok(path), Ok(writer)) = (std::env::var(STORE), std::env::var(WRITER)) else { return };
     let store = Store::open(path).unwrap();
     for round in 0..PUTS {
-        store.put(&with_id(&format!("w{writer}-{round}")), &source(&format!("{writer} {round}"))).unwrap();
-        store.put(&with_id("shared"), &source(&writer)).unwrap();
-        assert_eq!(store.get(&format!("w{writer}-{round}")).unwrap().submission.name, "alice");
+        let own = named(&format!("w{writer}-{round}"));
+        store.put(&own, &source(&format!("{writer} {round}"))).unwrap();
+        store.put(&named("shared"), &source(&writer)).unwrap();
+        assert_eq!(store.get(&own.id).unwrap(), own);
         let (summaries, damaged) = store.summaries().unwrap();
         assert!(summaries.len() > round && damaged.is_empty(), "{damaged:?}");
     }
@@ -500,7 +598,7 @@ fn processes_that_put_and_read_at_once_lose_nothing() {
         assert_eq!((contents.bundles.len(), contents.damaged.len()), (writers.len() * PUTS + 1, 0));
         for writer in writers {
             for round in 0..PUTS {
-                let sources = store.sources(&format!("w{writer}-{round}")).unwrap();
+                let sources = store.sources(&named(&format!("w{writer}-{round}")).id).unwrap();
                 assert_eq!(sources, source(&format!("{writer} {round}")));
             }
         }

@@ -1,4 +1,6 @@
 //! Cells in columns: each column as wide as what is in it where all fit side by side, else words are broken into lines.
+//!
+//! Of our own, because comfy-table 8 takes 0.24 to 0.33 s for a board of 10,000 where this takes 0.09 to 0.16, and all of it may take 0.5.
 
 use std::borrow::Cow;
 

@@ -28,6 +28,9 @@ const UNDECIDED_MAX: usize = 3;
 /// Characters of a message that are shown: a compiler may say more than a screen holds.
 const MESSAGE_CHARS: usize = 400;
 
+/// Letters of `infrastructure`.
+const LONGEST_OUTCOME: usize = 14;
+
 /// Cells of a full bar.
 const BAR: usize = 10;
 
@@ -61,6 +64,25 @@ pub fn verdict(verdict: &Verdict, style: &Style) -> String {
     ];
     let sections: Vec<_> = sections.into_iter().filter(|section| !section.is_empty()).collect();
     sections.join("\n")
+}
+
+/// One verdict in a line without a break: its id, how it ended, and what failed first. Whatever the width: it may be searched for.
+pub fn line(verdict: &Verdict, style: &Style) -> String {
+    let paint = Paint::new(style.color);
+    let [name, challenge] =
+        [&verdict.submission.name, &verdict.submission.challenge].map(|text| clean::cut(text, 64));
+    let outcome = verdict.outcome.name();
+    let blank = " ".repeat(LONGEST_OUTCOME.saturating_sub(outcome.len()));
+    let failed = failures::kinds(verdict)
+        .first()
+        .map_or_else(String::new, |kind| format!(": {}", clean::cut(&kind.title, 60)));
+    format!(
+        "{}  {}{blank}  {:>5}  {} · {challenge}{failed}",
+        clean::line(&verdict.id),
+        paint.tone(tone(verdict.outcome), outcome),
+        words::score(verdict.score),
+        paint.strong(&name),
+    )
 }
 
 struct Page {

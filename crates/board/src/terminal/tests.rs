@@ -43,6 +43,12 @@ fn a_hostile_submission() {
 }
 
 #[test]
+fn a_verdict_in_a_line() {
+    let told = samples::all().map(|verdict| line(&verdict, &plain(60))).join("\n");
+    insta::assert_snapshot!(told);
+}
+
+#[test]
 fn a_board() {
     insta::assert_snapshot!(board(&samples::summaries(&samples::all()), &plain(120)));
 }
@@ -53,6 +59,8 @@ fn colour_changes_nothing_but_colour() {
         let coloured = verdict(&shown, &Style { color: true, width: 80 });
         assert!(coloured.contains('\u{1b}'));
         assert_eq!(bleached(&coloured), verdict(&shown, &plain(80)));
+        let coloured = line(&shown, &Style { color: true, width: 80 });
+        assert_eq!(bleached(&coloured), line(&shown, &plain(80)));
     }
     assert_eq!(
         bleached(&board(&samples::summaries(&samples::all()), &Style { color: true, width: 120 })),

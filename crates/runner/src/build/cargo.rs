@@ -95,7 +95,7 @@ pub(super) fn make(
         Some(root) => make_member(workshop, &toolchain, submission, &root, progress)?,
         None => {
             let key = tools::key(&[&submission.sha256, &toolchain.version, &FLAGS.join(" ")]);
-            workshop.cached(&key, |work, library| {
+            workshop.cached("lib.so", &key, |work, library| {
                 progress(&format!("compiling {}", submission.manifest.name));
                 // Cargo writes beside the manifest (Cargo.lock), so it gets a copy.
                 let copy = work.join("source");
@@ -156,6 +156,7 @@ fn build(
     forget_libraries(&release)?;
     fs::create_dir_all(&home).map_err(MachineError::system("making a folder for cargo"))?;
     let mut policy = policy(&toolchain.cargo, submission);
+    policy.reads.extend(tools::headers());
     // A home of its own, with the packages that are here and without the user's configuration and credentials.
     for packages in ["registry", "git"] {
         let link = home.join(packages);

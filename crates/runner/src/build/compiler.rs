@@ -54,10 +54,11 @@ pub(super) fn make(
     let entry = submission.manifest.entry.to_string_lossy();
     let key =
         tools::key(&[&submission.sha256, &entry, &program.to_string_lossy(), &version, &flags.join(" ")]);
-    let path = workshop.cached(&key, |work, library| {
+    let path = workshop.cached("lib.so", &key, |work, library| {
         progress(&format!("compiling {}", submission.manifest.name));
         let made = work.join("lib.so");
         let mut policy = policy(&program, submission);
+        policy.reads.extend(tools::headers());
         policy.args = [dialect.standard()].into_iter().chain(FLAGS).map(OsString::from).collect();
         policy.args.extend(["-I".into(), submission.folder.clone().into(), "-o".into(), made.clone().into()]);
         policy.args.push(submission.entry().into());

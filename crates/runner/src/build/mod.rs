@@ -5,6 +5,7 @@
 
 mod cargo;
 mod compiler;
+mod cuda;
 mod tools;
 
 use std::ffi::OsStr;
@@ -19,6 +20,8 @@ use crate::cache::{cache_folder, create_open, once};
 use crate::cage::{Cage, Ended, Limits, Output, Policy, Profile};
 use crate::{MachineError, Python, Submission, Trouble};
 
+pub(crate) use cuda::clang;
+
 /// How long a build may take.
 const DEADLINE: Duration = Duration::from_secs(600);
 /// Bytes of a compiler's messages that are kept.
@@ -31,6 +34,8 @@ pub enum Artefact {
     Module(Python),
     /// A shared library.
     Library(Library),
+    /// CUDA kernels.
+    Ptx(Ptx),
 }
 
 /// A shared library, and where it is from.
@@ -41,6 +46,17 @@ pub struct Library {
     /// The compiler and its version; `None` for a library that came built.
     pub compiler: Option<String>,
     /// The flags it was built with.
+    pub flags: Vec<String>,
+}
+
+/// Kernels as PTX, and where they are from. The text is the submission's or a compiler's that ran on it: nobody has checked it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ptx {
+    /// The file.
+    pub path: PathBuf,
+    /// The compiler and its version; `None` for PTX that came as it is.
+    pub compiler: Option<String>,
+    /// The flags it was compiled with.
     pub flags: Vec<String>,
 }
 
@@ -81,10 +97,7 @@ impl Workshop {
             }
             Language::C => self.make_c(submission, progress).map(Artefact::Library),
             Language::Rust => cargo::make(self, submission, progress).map(Artefact::Library),
-            Language::Cuda => Err(Trouble::Machine(MachineError::Missing {
-                what: "a host for CUDA sources".into(),
-                remedy: "build a shared library with the C ABI and submit that with language = \"c\"".into(),
-            })),
+            Language::Cuda => cuda::make(self, submission, progress).map(Artefact::Ptx),
         }
     }
 
@@ -106,9 +119,10 @@ impl Workshop {
         self.cache.join("build")
     }
 
-    /// The library in the cache under `key`, made by `make` in a folder of its own if it is not there.
+    /// The file `name` in the cache under `key`, made by `make` in a folder of its own if it is not there.
     fn cached(
         &self,
+        name: &str,
         key: &str,
         make: impl FnOnce(&Path, &Path) -> Result<(), Trouble>,
     ) -> Result<PathBuf, Trouble> {
@@ -116,11 +130,11 @@ impl Workshop {
         once::<Trouble>(&folder, |making| {
             let work = making.join("work");
             create_open(&work)?;
-            make(&work, &making.join("lib.so"))?;
+            make(&work, &making.join(name))?;
             fs::remove_dir_all(&work).map_err(MachineError::system("removing the build folder"))?;
             Ok(())
         })?;
-        Ok(folder.join("lib.so"))
+        Ok(folder.join(name))
     }
 }
 
@@ -169,7 +183,6 @@ fn words(output: &Output, otherwise: &str) -> String {
 fn policy(program: &Path, submission: &Submission) -> Policy {
     let mut policy = Policy::new(Profile::Build, program);
     policy.reads.push(submission.folder.clone());
-    policy.reads.extend(tools::headers());
     policy
 }
 
@@ -181,9 +194,9 @@ fn take_out(made: &Path, folder: &Path, to: &Path) -> Result<(), Trouble> {
         .zip(folder.canonicalize().ok())
         .filter(|(made, folder)| made.starts_with(folder) && made.is_file());
     let Some((made, _)) = inside else {
-        return Err(refusal("the build left no library".into()));
+        return Err(refusal("the build left nothing".into()));
     };
-    let bytes = fs::read(made).map_err(MachineError::system("reading the library"))?;
-    fs::write(to, bytes).map_err(MachineError::system("keeping the library"))?;
+    let bytes = fs::read(made).map_err(MachineError::system("reading what was built"))?;
+    fs::write(to, bytes).map_err(MachineError::system("keeping what was built"))?;
     Ok(())
 }

@@ -124,7 +124,7 @@ impl Session {
         artefact: &Artefact,
         limits: SessionLimits,
     ) -> Result<Self, Trouble> {
-        let plan = Plan::new(cage, submission, artefact, &limits);
+        let plan = Plan::new(cage, submission, artefact, &limits)?;
         let host = start::start(cage, &plan, &limits)?;
         let (cage, challenge) = (cage.clone(), submission.challenge);
         Ok(Self { cage, plan, limits, challenge, random: Random::new(), host })

@@ -35,7 +35,7 @@ impl Plan {
         submission: &Submission,
         artefact: &Artefact,
         limits: &SessionLimits,
-    ) -> Self {
+    ) -> Result<Self, MachineError> {
         let folder = submission.folder.clone();
         let mut reads = vec![folder.clone()];
         let (program, args, entry) = match artefact {
@@ -51,10 +51,17 @@ impl Plan {
                 reads.push(library.path.clone());
                 (cage.launcher.clone(), vec![host::NATIVE.into()], library.path.clone())
             }
+            Artefact::Ptx(_) => {
+                return Err(MachineError::Missing {
+                    what: "a host for CUDA kernels".into(),
+                    remedy: "build a shared library with the C ABI and submit that with language = \"c\""
+                        .into(),
+                });
+            }
         };
         let operations =
             submission.challenge.operations.iter().map(|operation| operation.name.into()).collect();
-        Self { program, args, env: environment(limits), reads, folder, entry, operations }
+        Ok(Self { program, args, env: environment(limits), reads, folder, entry, operations })
     }
 
     fn policy(&self, limits: &SessionLimits) -> Policy {

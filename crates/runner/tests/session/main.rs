@@ -1,6 +1,7 @@
 //! Submissions of every language, honest and hostile, each in its cage.
 
 mod builds;
+mod cuda;
 mod faults;
 mod memory;
 mod round_trips;

@@ -17,10 +17,15 @@ pub(crate) struct Toy {
 }
 
 pub(crate) fn toy(language: &str, entry: &str, files: &[(&str, &str)]) -> Toy {
+    toy_that_says(language, entry, "", files)
+}
+
+/// A toy whose manifest ends with `more`.
+pub(crate) fn toy_that_says(language: &str, entry: &str, more: &str, files: &[(&str, &str)]) -> Toy {
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let manifest = format!(
-        "name = \"toy\"\nchallenge = \"layer_norm_backward\"\nlanguage = \"{language}\"\nentry = \"{entry}\"\n"
+        "name = \"toy\"\nchallenge = \"layer_norm_backward\"\nlanguage = \"{language}\"\nentry = \"{entry}\"\n{more}"
     );
     for (path, text) in files.iter().copied().chain([("tribunal.toml", manifest.as_str())]) {
         let path = folder.path().join(path);

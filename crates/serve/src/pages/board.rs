@@ -7,7 +7,7 @@ use tribunal_board::{Summary, clean};
 use tribunal_judge::Ruling;
 
 use super::query::Slice;
-use super::{Page, Query, Section, score, text};
+use super::{Page, Query, Section, linked_score, score, text};
 use crate::problem::Problem;
 use crate::snapshot::Snapshot;
 
@@ -61,6 +61,7 @@ struct Row {
 struct Cell {
     link: String,
     score: String,
+    sign: &'static str,
     outcome: &'static str,
     place: String,
 }
@@ -80,6 +81,7 @@ struct Earlier {
     link: String,
     id: String,
     challenge: String,
+    sign: &'static str,
     outcome: &'static str,
     score: String,
     version: String,
@@ -120,18 +122,10 @@ pub(super) fn home(snapshot: &Snapshot) -> Page {
             all: everybody(standings).count(),
         }
     };
-    let of = |ruling: Ruling| {
-        let all = snapshot.standings().iter().flat_map(everybody);
-        all.filter(|place| place.summary.outcome == ruling).count()
-    };
-    let counts = [Ruling::Accepted, Ruling::Rejected, Ruling::Disqualified, Ruling::Infrastructure]
-        .map(|ruling| (of(ruling), ruling.name()))
-        .into_iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, name)| format!("{count} {name}"))
-        .collect::<Vec<_>>()
-        .join(", ");
-    let home = Home { counts, challenges: snapshot.standings().iter().map(best).collect() };
+    let outcomes = snapshot.standings().iter().flat_map(everybody).map(|place| place.summary.outcome);
+    let counts: Vec<String> = html::counts(outcomes).into_iter().map(|(_, said)| said).collect();
+    let home =
+        Home { counts: counts.join(", "), challenges: snapshot.standings().iter().map(best).collect() };
     Page::new("Board", Section::Board, &home)
 }
 
@@ -201,7 +195,8 @@ fn cell(snapshot: &Snapshot, summary: &Summary) -> Cell {
     let place = snapshot.place(&summary.id).filter(|(_, place)| place.rank > 0);
     Cell {
         link: Links::Paths.verdict(&summary.id).unwrap_or_default(),
-        score: score(summary.score),
+        score: linked_score(summary.score),
+        sign: html::sign(summary.outcome),
         outcome: summary.outcome.name(),
         place: place.map_or_else(String::new, |(standings, place)| {
             format!("{}{} of {}", if place.tied { "=" } else { "" }, place.rank, standings.places.len())
@@ -258,6 +253,7 @@ fn earlier(summary: &Summary) -> Earlier {
         link: Links::Paths.verdict(&summary.id).unwrap_or_default(),
         id: text(&summary.id),
         challenge: text(&summary.submission.challenge),
+        sign: html::sign(summary.outcome),
         outcome: summary.outcome.name(),
         score: score(summary.score),
         version: text(&summary.judge.version),

@@ -3,19 +3,15 @@
 use askama::Template;
 use tribunal_board::live::{Entry, Judging};
 
-use super::{Page, Section, score, text};
-use crate::events::shown;
+use super::{Page, Section, linked_score, text};
+use crate::events::{ShownTask, shown, shown_tasks};
 use crate::site::Site;
-use crate::tasks::Task;
-
-/// Tasks that are shown.
-const TASKS_MAX: usize = 20;
 
 #[derive(Template)]
 #[template(path = "judgings.html")]
 struct Judgings {
     judgings: Vec<View>,
-    tasks: Option<Vec<TaskView>>,
+    tasks: Option<Vec<ShownTask>>,
 }
 
 struct View {
@@ -36,19 +32,9 @@ struct Row {
     link: Option<String>,
 }
 
-struct TaskView {
-    path: String,
-    state: &'static str,
-    verdicts: Vec<(String, String)>,
-    said: String,
-}
-
 pub(super) fn page(site: &Site) -> Page {
     let judgings = site.judgings().borrow().iter().map(view).collect();
-    let tasks = site
-        .tasks
-        .as_ref()
-        .map(|tasks| tasks.list(site.is_private()).iter().take(TASKS_MAX).map(task).collect());
+    let tasks = site.tasks.as_ref().map(|tasks| shown_tasks(tasks.list(site.is_private())));
     Page::new("Judgings", Section::Judgings, &Judgings { judgings, tasks })
 }
 
@@ -70,17 +56,7 @@ fn row(entry: &Entry) -> Row {
         done: entry.done,
         of: entry.of,
         outcome: entry.outcome.map(|outcome| outcome.name()),
-        score: score(entry.score),
+        score: linked_score(entry.score),
         link: entry.verdict.as_deref().and_then(|id| tribunal_board::html::Links::Paths.verdict(id)),
-    }
-}
-
-fn task(task: &Task) -> TaskView {
-    let verdict = |id: &String| Some((text(id), tribunal_board::html::Links::Paths.verdict(id)?));
-    TaskView {
-        path: text(&task.path.display().to_string()),
-        state: task.state.name(),
-        verdicts: task.verdicts.iter().filter_map(verdict).collect(),
-        said: task.said.as_deref().map_or_else(String::new, text),
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use askama::Template;
 use axum::extract::{OriginalUri, Path, State};
-use axum::http::{StatusCode, Uri};
+use axum::http::{Method, StatusCode, Uri};
 use axum::response::Response;
 use tribunal_board::{clean, html};
 
@@ -114,6 +114,12 @@ pub(crate) async fn nowhere(OriginalUri(uri): OriginalUri) -> Response {
     problem(&uri, &Problem::not_found("there is no such page"))
 }
 
+/// The header `Allow` is the router's.
+pub(crate) async fn not_answered(OriginalUri(uri): OriginalUri, method: Method) -> Response {
+    let why = format!("{method} is not answered here; the header `Allow` says what is");
+    problem(&uri, &Problem::new(StatusCode::METHOD_NOT_ALLOWED, why))
+}
+
 fn asset(kind: &'static str, text: String) -> Response {
     answer(StatusCode::OK, kind, text.into(), None)
 }
@@ -181,6 +187,11 @@ pub(crate) fn problem(uri: &Uri, problem: &Problem) -> Response {
 pub(crate) fn text(hostile: &str) -> String {
     let clean = clean::cut(hostile, CHARS_MAX);
     if clean.trim().is_empty() { "—".to_owned() } else { clean }
+}
+
+/// A score that is a link: a dash is none to click on.
+fn linked_score(score: Option<f64>) -> String {
+    score.map_or_else(|| "no score".to_owned(), |score| format!("{score:.1}"))
 }
 
 /// A score as tables have it.

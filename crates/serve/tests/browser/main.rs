@@ -5,7 +5,8 @@
 
 mod browser;
 
-use std::net::SocketAddr;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 
 use axum::Router;
@@ -16,7 +17,9 @@ use tribunal_board::compare::{Contestant, compare, document};
 use tribunal_board::live::{Live, Told};
 use tribunal_board::{Bundle, Store, Summary, html};
 use tribunal_judge::Watch;
-use tribunal_serve::{Options, Site, router};
+use tribunal_serve::{Judges, Options, Site, router};
+
+const TOKEN: &str = "a token";
 
 /// The verdicts that pages are made of, the oldest first.
 fn bundles() -> Vec<Bundle> {
@@ -32,9 +35,12 @@ fn serve_verdicts(store: &Path, without: &str) -> SocketAddr {
     for bundle in bundles().iter().filter(|bundle| bundle.verdict.submission.name != without) {
         kept.keep(bundle).expect("a file");
     }
-    let (store, hosts) = (store.to_owned(), Vec::new());
+    // Whatever is asked for is judged by a program that only fails.
+    let judges = Judges { program: "false".into(), options: Vec::new(), submissions: store.to_owned() };
     serve(|listen| {
-        router(Site::open(Options { store, listen, hosts, token: None, judges: None }).expect("a store"))
+        let token = Some(TOKEN.to_owned());
+        let options = Options { store: kept, listen, hosts: Vec::new(), token, judges: Some(judges) };
+        router(Site::open(options).expect("a store"))
     })
 }
 
@@ -188,6 +194,21 @@ fn a_reader_finds_the_way() {
             for step in ["a", "b", "c"] {
                 told.step(step);
             }
+        }
+        "ask for one" => {
+            std::fs::create_dir_all(folder.path().join("asked-for")).expect("a folder");
+            let mut stream = TcpStream::connect(address).expect("a server");
+            let body = "{\"path\": \"asked-for\"}";
+            write!(
+                stream,
+                "POST /api/judgings HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+                 Authorization: Bearer {TOKEN}\r\nContent-Length: {}\r\n\r\n{body}",
+                body.len()
+            )
+            .expect("a request");
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).expect("an answer");
+            assert!(answer.starts_with("HTTP/1.1 202"), "{answer}");
         }
         "rule" => {
             let store = Store::open(folder.path()).expect("a folder");

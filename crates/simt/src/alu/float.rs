@@ -276,7 +276,7 @@ pub fn fma64(round: Round, inst: &Inst, regs: &mut Registers, mask: u32) {
     long3(regs, inst, mask, |a, b, c| {
         let (a, b, c) = (value(a), value(b), value(c));
         if !a.is_finite() || !b.is_finite() || !c.is_finite() {
-            return bits64(a * b + c);
+            return bits64(a.mul_add(b, c));
         }
         Exact::of(a).times(Exact::of(b)).plus(Exact::of(c), round).to_f64(round).to_bits()
     });

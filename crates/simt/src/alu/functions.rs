@@ -2,7 +2,7 @@
 //! and what libdevice has.
 //!
 //! The error is below 2^-45 of the value, so that rounding to f32 gives the nearest number but for about one value in a million. Hardware is
-//! allowed more: see [`opcodes`](super::opcodes).
+//! allowed more: see `docs/simt-opcodes.md`.
 
 use crate::program::{Float, Inst, Intrinsic, Reg};
 use crate::registers::Registers;

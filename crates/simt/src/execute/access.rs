@@ -254,11 +254,8 @@ impl Machine<'_> {
                     format!("{verb} {size} bytes at address {offset}: a null pointer")
                 }
                 Target::Nowhere => format!("{verb} {size} bytes at {offset:#x}, where there is no buffer"),
-                // An offset with its upper bit set comes from before the buffer.
-                _ if offset >> (address::OFFSET_BITS - 1) & 1 == 1 => {
-                    let before = (1u64 << address::OFFSET_BITS)
-                        .wrapping_sub(offset & ((1 << address::OFFSET_BITS) - 1));
-                    format!("{verb} {size} bytes {before} bytes before {place}")
+                _ if (offset as i64) < 0 => {
+                    format!("{verb} {size} bytes {} bytes before {place}", (offset as i64).unsigned_abs())
                 }
                 _ => format!("{verb} {size} bytes at byte {offset} of {place}, which has {length}"),
             }

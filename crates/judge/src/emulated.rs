@@ -1,0 +1,513 @@
+//! A CUDA submission on the emulated device: what a caged process is to the others.
+//!
+//! Its PTX is data to the court, run by an interpreter that reaches nothing but the buffers of a call. Every launch is watched, and what
+//! it did wrong or asked of the memory is kept until the court asks for it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use tribunal_contract::launch::{Buffer, Kernels, Launch, Plan, PlanError, Role, State, Value};
+use tribunal_contract::{Answer, Argument, Call, Challenge, Fault, StateId, Tensor};
+use tribunal_runner::Trouble;
+use tribunal_simt::execute;
+use tribunal_simt::fault::{self, Kind};
+use tribunal_simt::launch::{self as simt, Report, Schedule, Settings};
+use tribunal_simt::memory::{self, Memory, Pointer};
+use tribunal_simt::meter::SECTOR;
+use tribunal_simt::program::Kernel;
+use tribunal_simt::ptx::Module;
+
+use crate::measure::Weighed;
+use crate::{Dimension, Finding, Outcome, Severity, Subject, examine::finding_about};
+
+/// Warp instructions that one launch may take: seconds.
+const LAUNCH_MOST: u32 = 1 << 28;
+
+/// A call that took more is not made again in another order.
+const AGAIN_MOST: u64 = 1 << 22;
+
+/// Bytes that a call may ask for: emulated memory is memory of this process, several times over.
+const BYTES_MOST: u64 = 4 << 30;
+
+/// What a call asked of the device's memory.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Traffic {
+    /// Of every buffer, over all launches of the calls.
+    pub buffers: BTreeMap<String, BufferTraffic>,
+    /// Bytes that had to be read or written: inputs and outputs once, and of a state the sectors that were used.
+    pub compulsory: f64,
+}
+
+/// What calls asked of a buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct BufferTraffic {
+    /// Its size, summed over calls.
+    pub size: f64,
+    /// Bytes that loads asked for.
+    pub read: f64,
+    /// Bytes that stores asked for.
+    pub written: f64,
+    /// Bytes of the sectors that both touched.
+    pub moved: f64,
+    /// Whether it is an input of the operation.
+    pub input: bool,
+}
+
+impl Traffic {
+    /// Bytes that loads and stores asked for.
+    pub fn bytes(&self) -> f64 {
+        self.buffers.values().map(|buffer| buffer.read + buffer.written).sum()
+    }
+
+    /// Bytes of the sectors that they touched, request by request.
+    pub fn moved(&self) -> f64 {
+        self.buffers.values().map(|buffer| buffer.moved).sum()
+    }
+}
+
+/// A fault, and the call in which it came up first.
+#[derive(Debug)]
+struct Seen {
+    fault: fault::Fault,
+    during: String,
+}
+
+/// A submission's kernels and the states that it made.
+#[derive(Debug)]
+pub struct Emulated {
+    challenge: &'static Challenge,
+    launches: Kernels,
+    kernels: BTreeMap<String, Kernel>,
+    /// Holds what modules keep between launches; buffers only during a call.
+    memory: Memory,
+    states: BTreeMap<StateId, Held>,
+    seen: Vec<Seen>,
+    /// Operations whose results differ between two orders, and by which buffer.
+    unordered: BTreeMap<&'static str, String>,
+    traffic: Traffic,
+    scratch: u64,
+    instructions: u64,
+    launched: BTreeSet<String>,
+    most_bytes: u64,
+    worked_s: f64,
+}
+
+#[derive(Debug, Clone)]
+struct Held {
+    state: State,
+    buffers: Vec<memory::Buffer>,
+}
+
+impl Emulated {
+    /// Reads the kernels that the manifest launches out of PTX.
+    ///
+    /// # Errors
+    /// If the PTX is none that can be emulated, or has no such kernel.
+    pub fn load(challenge: &'static Challenge, launches: Kernels, ptx: &str) -> Result<Self, Fault> {
+        let load = |message: String| Fault::Load { message };
+        let module = Module::parse(ptx).map_err(|error| load(error.to_string()))?;
+        let mut kernels = BTreeMap::new();
+        for name in launches.names() {
+            if !module.kernels().any(|there| there == name) {
+                let there = module.kernels().collect::<Vec<_>>().join("`, `");
+                return Err(load(format!(
+                    "there is no kernel `{name}`, only `{there}`: is it `extern \"C\"`?"
+                )));
+            }
+            kernels.insert(name.to_owned(), module.kernel(name).map_err(|error| load(error.to_string()))?);
+        }
+        Ok(Self {
+            challenge,
+            launches,
+            kernels,
+            memory: Memory::new(),
+            states: BTreeMap::new(),
+            seen: Vec::new(),
+            unordered: BTreeMap::new(),
+            traffic: Traffic::default(),
+            scratch: 0,
+            instructions: 0,
+            launched: BTreeSet::new(),
+            most_bytes: 0,
+            worked_s: 0.0,
+        })
+    }
+
+    /// What the calls since the last time asked of the memory.
+    pub fn take_traffic(&mut self) -> Traffic {
+        std::mem::take(&mut self.traffic)
+    }
+
+    /// Seconds that calls took, of which the submission is responsible for all.
+    pub fn worked_s(&self) -> f64 {
+        self.worked_s
+    }
+
+    /// Instructions of warps so far.
+    pub fn instructions(&self) -> u64 {
+        self.instructions
+    }
+
+    /// What was wrong with how kernels did their work, whatever their answers were; a pass if nothing was.
+    pub fn findings(&self) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        for Seen { fault, during } in &self.seen {
+            let (severity, dimension) = weight(fault.kind);
+            let kernel = &fault.kernel;
+            let message = format!("kernel `{kernel}`, {fault}, first in {during}");
+            let about = format!("sanitizer/{kernel}/{}", fault.line.to_string().replace(' ', "_"));
+            let check = match &fault.other {
+                // Two races at one line are with two others.
+                Some(other) => format!("{}_with_line_{}", fault.kind.name(), other.line),
+                None => fault.kind.name().to_owned(),
+            };
+            let suspect = Some(fault.kind.name());
+            findings.push(finding_about(
+                &about,
+                &check,
+                dimension,
+                Outcome::Fail,
+                severity,
+                message,
+                suspect,
+            ));
+        }
+        if self.seen.is_empty() && !self.launched.is_empty() {
+            let clean = format!("{} instructions of warps", self.instructions);
+            let (outcome, severity) = (Outcome::Pass, Severity::Note);
+            findings.push(finding_about(
+                "sanitizer",
+                "clean",
+                Dimension::Correctness,
+                outcome,
+                severity,
+                clean,
+                None,
+            ));
+        }
+        for (operation, buffer) in &self.unordered {
+            let message = format!(
+                "{operation} gives another `{buffer}` when blocks and warps run in another order, as they may on a GPU at any time"
+            );
+            let about = format!("sanitizer/{operation}");
+            let (outcome, severity) = (Outcome::Fail, Severity::Minor);
+            let suspect = Some("order_dependent");
+            findings.push(finding_about(
+                &about,
+                "same_in_any_order",
+                Dimension::Stability,
+                outcome,
+                severity,
+                message,
+                suspect,
+            ));
+        }
+        findings
+    }
+
+    fn try_call(&mut self, call: &Call<'_>) -> Result<Vec<Tensor>, Trouble> {
+        let using = call.inputs.iter().find_map(|input| match input {
+            Argument::State(id) => Some(*id),
+            _ => None,
+        });
+        let held = using.map(|id| self.states[&id].clone());
+        let plan = self.launches.plan(self.challenge, call, held.as_ref().map(|held| &held.state));
+        let plan = plan.map_err(|error| match error {
+            PlanError::Missing { .. } => Fault::Load { message: error.to_string() },
+            error => Fault::Refused { message: error.to_string() },
+        })?;
+        let bytes: u64 = plan.buffers.iter().map(Buffer::size_bytes).sum();
+        if bytes > BYTES_MOST {
+            return Err(Fault::Memory { limit_bytes: BYTES_MOST }.into());
+        }
+        self.most_bytes = self.most_bytes.max(bytes);
+        let is_scratch = |buffer: &&Buffer| buffer.role == Role::Scratch;
+        self.scratch = plan.buffers.iter().filter(is_scratch).map(Buffer::size_bytes).sum();
+        let before = self.memory.clone();
+        let lay_out = |memory: &mut Memory| -> Vec<Pointer> {
+            let states = held.as_ref().map(|held| &held.buffers);
+            plan.buffers.iter().map(|buffer| memory.add(lay_out(buffer, call, states))).collect()
+        };
+        let pointers = lay_out(&mut self.memory);
+        let began = self.instructions;
+        let during = describe(call);
+        self.launch_all(&plan, &pointers, Schedule::Forward, Some(&during))?;
+        let buffers = self.memory.take();
+        if self.instructions - began < AGAIN_MOST && !self.unordered.contains_key(call.operation) {
+            let after = std::mem::replace(&mut self.memory, before);
+            let pointers = lay_out(&mut self.memory);
+            if self.launch_all(&plan, &pointers, Schedule::Reverse, None).is_ok() {
+                self.compare(call.operation, &plan, &buffers);
+            }
+            self.memory = after;
+        }
+        self.finish(call, plan, using, held, buffers)
+    }
+
+    /// Runs all launches of a call, and notes what they did unless it is done again.
+    fn launch_all(
+        &mut self,
+        plan: &Plan,
+        pointers: &[Pointer],
+        schedule: Schedule,
+        during: Option<&str>,
+    ) -> Result<(), Trouble> {
+        let mut used: BTreeMap<usize, f64> = BTreeMap::new();
+        for launch in &plan.launches {
+            let report =
+                self.launch(launch, pointers, schedule).map_err(|message| Fault::Refused { message })?;
+            let Some(during) = during else {
+                if report.finished {
+                    continue;
+                }
+                return Err(stopped(&report).into());
+            };
+            self.instructions += report.meter.instructions;
+            self.launched.insert(launch.kernel.clone());
+            for (index, (buffer, meter)) in plan.buffers.iter().zip(&report.meter.buffers).enumerate() {
+                let traffic = self.traffic.buffers.entry(buffer.name.clone()).or_default();
+                traffic.read += meter.read.bytes as f64;
+                traffic.written += meter.written.bytes as f64;
+                traffic.moved += (SECTOR * (meter.read.sectors + meter.written.sectors)) as f64;
+                traffic.input |= matches!(buffer.role, Role::Input(_));
+                let unique = SECTOR * (meter.unique_sectors_read + meter.unique_sectors_written);
+                let used = used.entry(index).or_default();
+                *used = used.max(unique as f64);
+            }
+            self.note(&report, during);
+            if !report.finished {
+                return Err(stopped(&report).into());
+            }
+        }
+        if during.is_some() {
+            for (index, buffer) in plan.buffers.iter().enumerate() {
+                let size = buffer.size_bytes() as f64;
+                self.traffic.buffers.entry(buffer.name.clone()).or_default().size += size;
+                self.traffic.compulsory += match buffer.role {
+                    Role::Input(_) | Role::Output(_) => size,
+                    Role::State(_) => used.get(&index).copied().unwrap_or(0.0),
+                    Role::Scratch | Role::Status => 0.0,
+                };
+            }
+        }
+        Ok(())
+    }
+
+    fn launch(
+        &mut self,
+        launch: &Launch,
+        pointers: &[Pointer],
+        schedule: Schedule,
+    ) -> Result<Report, String> {
+        let argument = |value: &Value| match value {
+            Value::Pointer(index) => simt::Argument::Pointer(pointers[*index]),
+            Value::Scalar(bytes) => match <[u8; 4]>::try_from(&bytes[..]) {
+                Ok(four) => simt::Argument::U32(u32::from_le_bytes(four)),
+                Err(_) => {
+                    let eight = bytes[..].try_into().expect("a scalar has 4 bytes or 8");
+                    simt::Argument::U64(u64::from_le_bytes(eight))
+                }
+            },
+        };
+        let asked = simt::Launch {
+            grid: launch.grid,
+            block: launch.block,
+            shared: launch.shared_bytes,
+            arguments: launch.arguments.iter().map(argument).collect(),
+        };
+        let settings = Settings { schedule, limit: LAUNCH_MOST };
+        execute::launch(&self.kernels[&launch.kernel], &asked, &mut self.memory, &settings)
+            .map_err(|refusal| refusal.to_string())
+    }
+
+    /// Keeps the faults that are new.
+    fn note(&mut self, report: &Report, during: &str) {
+        for fault in &report.faults {
+            let same = |seen: &&mut Seen| {
+                let known = &seen.fault;
+                (known.kind, &known.kernel, &known.line, &known.other)
+                    == (fault.kind, &fault.kernel, &fault.line, &fault.other)
+            };
+            match self.seen.iter_mut().find(same) {
+                Some(seen) => seen.fault.count += fault.count,
+                None => self.seen.push(Seen { fault: fault.clone(), during: during.to_owned() }),
+            }
+        }
+    }
+
+    /// Notes what another order makes different, of what anybody sees afterwards.
+    fn compare(&mut self, operation: &'static str, plan: &Plan, first: &[memory::Buffer]) {
+        for ((buffer, first), second) in plan.buffers.iter().zip(first).zip(self.memory.buffers()) {
+            let seen = matches!(buffer.role, Role::Output(_) | Role::State(_) | Role::Status);
+            if seen && first.bytes() != second.bytes() {
+                self.unordered.insert(operation, buffer.name.clone());
+                return;
+            }
+        }
+    }
+
+    /// What comes of a call: its results, or that it was refused; and the state that it made or changed.
+    fn finish(
+        &mut self,
+        call: &Call<'_>,
+        plan: Plan,
+        using: Option<StateId>,
+        held: Option<Held>,
+        buffers: Vec<memory::Buffer>,
+    ) -> Result<Vec<Tensor>, Trouble> {
+        let mut outputs: Vec<Option<Tensor>> = vec![None; call.outputs.len()];
+        let mut own: Vec<Option<memory::Buffer>> = Vec::new();
+        let mut status = 0;
+        for (planned, buffer) in plan.buffers.iter().zip(buffers) {
+            match planned.role {
+                Role::Output(index) => {
+                    let spec = call.outputs[index].clone();
+                    outputs[index] = Some(Tensor::from_bytes(spec, buffer.bytes().to_vec()));
+                }
+                Role::State(index) => {
+                    own.resize_with(own.len().max(index + 1), || None);
+                    own[index] = Some(buffer);
+                }
+                Role::Status => status = i32::from_le_bytes(buffer.bytes().try_into().expect("an int32")),
+                Role::Input(_) | Role::Scratch => {}
+            }
+        }
+        if let (Some(id), Some(held)) = (using, held) {
+            let buffers = own.iter_mut().map(|buffer| buffer.take().expect("all of the state's")).collect();
+            self.states.insert(id, Held { buffers, ..held });
+        }
+        if status != 0 {
+            return Err(Fault::Refused { message: format!("status {status}") }.into());
+        }
+        if let (Some(id), Some(state)) = (call.makes, plan.makes) {
+            own.resize_with(state.buffers.len(), || None);
+            let kept =
+                state.kept.iter().zip(&state.buffers).zip(own).map(|((kept, buffer), own)| match kept {
+                    Some(input) => {
+                        let Argument::Tensor(tensor) = call.inputs[*input] else {
+                            unreachable!("a kept input is a tensor")
+                        };
+                        let element = buffer.dtype.size_bytes() as u8;
+                        memory::Buffer::with(
+                            &buffer.name,
+                            memory::Role::Input,
+                            element,
+                            tensor.bytes().to_vec(),
+                        )
+                    }
+                    None => own.expect("every buffer of the state's own is planned"),
+                });
+            let buffers = kept.collect();
+            self.states.insert(id, Held { state, buffers });
+        }
+        Ok(outputs.into_iter().map(|output| output.expect("every output is planned")).collect())
+    }
+}
+
+/// A buffer as a call finds it.
+fn lay_out(buffer: &Buffer, call: &Call<'_>, states: Option<&Vec<memory::Buffer>>) -> memory::Buffer {
+    let element = buffer.dtype.size_bytes() as u8;
+    let size = buffer.size_bytes() as usize;
+    let role = match buffer.role {
+        Role::Output(_) => memory::Role::Output,
+        Role::State(_) | Role::Status => memory::Role::InOut,
+        Role::Scratch => memory::Role::Scratch,
+        Role::Input(_) => memory::Role::Input,
+    };
+    match (buffer.role, states) {
+        (Role::Input(index), _) => {
+            let Argument::Tensor(tensor) = call.inputs[index] else {
+                unreachable!("an input buffer is a tensor")
+            };
+            memory::Buffer::with(&buffer.name, role, element, tensor.bytes().to_vec())
+        }
+        (Role::State(index), Some(states)) => states[index].clone(),
+        _ if buffer.zeroed => memory::Buffer::with(&buffer.name, role, element, vec![0; size]),
+        _ => memory::Buffer::empty(&buffer.name, role, element, size),
+    }
+}
+
+/// A call in words: `softmax_topk of float32(1, 2, 50257), k 10`.
+fn describe(call: &Call<'_>) -> String {
+    let inputs: Vec<String> = call
+        .inputs
+        .iter()
+        .filter_map(|input| match input {
+            Argument::Tensor(tensor) => Some(tensor.spec().to_string()),
+            Argument::Integer(value) => Some(value.to_string()),
+            Argument::Real(_) | Argument::State(_) => None,
+        })
+        .collect();
+    format!("{} of {}", call.operation, inputs.join(", "))
+}
+
+/// What a fault that ends a launch is to a call.
+fn stopped(report: &Report) -> Fault {
+    let fault = report.faults.iter().find(|fault| fault.kind.ends());
+    let message = fault.map_or_else(|| "it did not finish".to_owned(), ToString::to_string);
+    Fault::Device { message: format!("kernel `{}`, {message}", report.kernel) }
+}
+
+/// How much a fault weighs. What is undefined may come out right here and wrong on a GPU.
+fn weight(kind: Kind) -> (Severity, Dimension) {
+    let severity = match kind {
+        Kind::BarrierAfterExit => Severity::Major,
+        Kind::NeverWaited => Severity::Minor,
+        _ => Severity::Critical,
+    };
+    (severity, Dimension::Correctness)
+}
+
+impl Subject for Emulated {
+    fn call(&mut self, call: &Call<'_>) -> Result<Answer, Trouble> {
+        let started = Instant::now();
+        let result = self.try_call(call);
+        self.memory.take();
+        let wall_s = started.elapsed().as_secs_f64();
+        self.worked_s += wall_s;
+        let outputs = result?;
+        Ok(Answer {
+            outputs,
+            wall_s,
+            cpu_s: wall_s,
+            // A write to an input is a fault of its own, and does not happen.
+            inputs_changed: Vec::new(),
+            wrote_outside: false,
+            changed_late: false,
+        })
+    }
+
+    fn release(&mut self, state: StateId) -> Result<(), Trouble> {
+        self.states.remove(&state);
+        Ok(())
+    }
+
+    fn restart(&mut self) -> Result<(), Trouble> {
+        self.states.clear();
+        self.memory = Memory::new();
+        Ok(())
+    }
+}
+
+impl Weighed for Emulated {
+    fn own_bytes(&mut self) -> Result<u64, Trouble> {
+        Ok(self.states.values().map(|held| held.state.size_bytes()).sum())
+    }
+
+    fn peak_bytes(&mut self) -> Result<u64, Trouble> {
+        Ok(self.own_bytes()? + self.most_bytes)
+    }
+
+    fn resident_bytes(&mut self) -> Result<u64, Trouble> {
+        self.own_bytes()
+    }
+
+    fn call_weighed(&mut self, call: &Call<'_>) -> Result<(Answer, u64), Trouble> {
+        let answer = self.call(call)?;
+        Ok((answer, self.scratch))
+    }
+
+    fn idle_cpu_s(&mut self, _: Duration) -> Result<f64, Trouble> {
+        Ok(0.0)
+    }
+}

@@ -1,0 +1,2 @@
+// Mathematics: all of it is in the prelude.
+#pragma once

@@ -1,0 +1,2 @@
+// printf: it is in the prelude.
+#pragma once

@@ -1,0 +1,187 @@
+// Loads and stores with a cache hint, address spaces, atomics.
+#pragma once
+
+// Addresses within a space, as PTX's instructions for that space take them.
+TRIBUNAL_DEVICE size_t __cvta_generic_to_global(const void *p) {
+    return (size_t)(const __attribute__((address_space(1))) void *)p;
+}
+TRIBUNAL_DEVICE size_t __cvta_generic_to_shared(const void *p) {
+    return (size_t)(const __attribute__((address_space(3))) void *)p;
+}
+TRIBUNAL_DEVICE unsigned int __isShared(const void *p) { return __nvvm_isspacep_shared(p); }
+TRIBUNAL_DEVICE unsigned int __isGlobal(const void *p) { return __nvvm_isspacep_global(p); }
+
+// Reads that go past the first cache (cg), are used once (cs), anywhere (ca), or of memory that the launch does not write (ldg).
+#define TRIBUNAL_LOAD(name, hint, type, suffix, letter, bits)                                                  \
+    TRIBUNAL_DEVICE type name(const type *p) {                                                                 \
+        bits x;                                                                                                \
+        __asm__ volatile("ld.global" hint suffix " %0, [%1];" : letter(x) : "l"(__cvta_generic_to_global(p))); \
+        return (type)x;                                                                                        \
+    }
+#define TRIBUNAL_LOAD2(name, hint, type, suffix, letter)                                                       \
+    TRIBUNAL_DEVICE type name(const type *p) {                                                                 \
+        type v;                                                                                                \
+        __asm__ volatile("ld.global" hint ".v2" suffix " {%0, %1}, [%2];"                                      \
+                         : letter(v.x), letter(v.y)                                                            \
+                         : "l"(__cvta_generic_to_global(p)));                                                  \
+        return v;                                                                                              \
+    }
+#define TRIBUNAL_LOAD4(name, hint, type, suffix, letter)                                                       \
+    TRIBUNAL_DEVICE type name(const type *p) {                                                                 \
+        type v;                                                                                                \
+        __asm__ volatile("ld.global" hint ".v4" suffix " {%0, %1, %2, %3}, [%4];"                              \
+                         : letter(v.x), letter(v.y), letter(v.z), letter(v.w)                                  \
+                         : "l"(__cvta_generic_to_global(p)));                                                  \
+        return v;                                                                                              \
+    }
+#define TRIBUNAL_LOADS(name, hint)                                                                             \
+    TRIBUNAL_LOAD(name, hint, char, ".s8", "=h", short)                                                        \
+    TRIBUNAL_LOAD(name, hint, signed char, ".s8", "=h", short)                                                 \
+    TRIBUNAL_LOAD(name, hint, unsigned char, ".u8", "=h", unsigned short)                                      \
+    TRIBUNAL_LOAD(name, hint, short, ".s16", "=h", short)                                                      \
+    TRIBUNAL_LOAD(name, hint, unsigned short, ".u16", "=h", unsigned short)                                    \
+    TRIBUNAL_LOAD(name, hint, int, ".s32", "=r", int)                                                          \
+    TRIBUNAL_LOAD(name, hint, unsigned int, ".u32", "=r", unsigned int)                                        \
+    TRIBUNAL_LOAD(name, hint, long, ".s64", "=l", long)                                                        \
+    TRIBUNAL_LOAD(name, hint, unsigned long, ".u64", "=l", unsigned long)                                      \
+    TRIBUNAL_LOAD(name, hint, long long, ".s64", "=l", long long)                                              \
+    TRIBUNAL_LOAD(name, hint, unsigned long long, ".u64", "=l", unsigned long long)                            \
+    TRIBUNAL_LOAD(name, hint, float, ".f32", "=f", float)                                                      \
+    TRIBUNAL_LOAD(name, hint, double, ".f64", "=d", double)                                                    \
+    TRIBUNAL_LOAD2(name, hint, int2, ".s32", "=r")                                                             \
+    TRIBUNAL_LOAD2(name, hint, uint2, ".u32", "=r")                                                            \
+    TRIBUNAL_LOAD2(name, hint, longlong2, ".s64", "=l")                                                        \
+    TRIBUNAL_LOAD2(name, hint, ulonglong2, ".u64", "=l")                                                       \
+    TRIBUNAL_LOAD2(name, hint, float2, ".f32", "=f")                                                           \
+    TRIBUNAL_LOAD2(name, hint, double2, ".f64", "=d")                                                          \
+    TRIBUNAL_LOAD2(name, hint, short2, ".s16", "=h")                                                           \
+    TRIBUNAL_LOAD2(name, hint, ushort2, ".u16", "=h")                                                          \
+    TRIBUNAL_LOAD4(name, hint, int4, ".s32", "=r")                                                             \
+    TRIBUNAL_LOAD4(name, hint, uint4, ".u32", "=r")                                                            \
+    TRIBUNAL_LOAD4(name, hint, float4, ".f32", "=f")                                                           \
+    TRIBUNAL_LOAD4(name, hint, short4, ".s16", "=h")                                                           \
+    TRIBUNAL_LOAD4(name, hint, ushort4, ".u16", "=h")
+TRIBUNAL_LOADS(__ldg, ".nc")
+TRIBUNAL_LOADS(__ldcg, ".cg")
+TRIBUNAL_LOADS(__ldca, ".ca")
+TRIBUNAL_LOADS(__ldcs, ".cs")
+TRIBUNAL_LOADS(__ldlu, ".lu")
+TRIBUNAL_LOADS(__ldcv, ".cv")
+#undef TRIBUNAL_LOAD
+#undef TRIBUNAL_LOAD2
+#undef TRIBUNAL_LOAD4
+#undef TRIBUNAL_LOADS
+
+#define TRIBUNAL_STORE(name, hint, type, suffix, letter, bits)                                                 \
+    TRIBUNAL_DEVICE void name(type *p, type x) {                                                               \
+        __asm__ volatile("st.global" hint suffix " [%0], %1;"                                                  \
+                         :                                                                                     \
+                         : "l"(__cvta_generic_to_global(p)), letter((bits)x)                                   \
+                         : "memory");                                                                          \
+    }
+#define TRIBUNAL_STORE2(name, hint, type, suffix, letter)                                                      \
+    TRIBUNAL_DEVICE void name(type *p, type v) {                                                               \
+        __asm__ volatile("st.global" hint ".v2" suffix " [%0], {%1, %2};"                                      \
+                         :                                                                                     \
+                         : "l"(__cvta_generic_to_global(p)), letter(v.x), letter(v.y)                          \
+                         : "memory");                                                                          \
+    }
+#define TRIBUNAL_STORE4(name, hint, type, suffix, letter)                                                      \
+    TRIBUNAL_DEVICE void name(type *p, type v) {                                                               \
+        __asm__ volatile("st.global" hint ".v4" suffix " [%0], {%1, %2, %3, %4};"                              \
+                         :                                                                                     \
+                         : "l"(__cvta_generic_to_global(p)), letter(v.x), letter(v.y), letter(v.z), letter(v.w) \
+                         : "memory");                                                                          \
+    }
+#define TRIBUNAL_STORES(name, hint)                                                                            \
+    TRIBUNAL_STORE(name, hint, char, ".s8", "h", short)                                                        \
+    TRIBUNAL_STORE(name, hint, signed char, ".s8", "h", short)                                                 \
+    TRIBUNAL_STORE(name, hint, unsigned char, ".u8", "h", unsigned short)                                      \
+    TRIBUNAL_STORE(name, hint, short, ".s16", "h", short)                                                      \
+    TRIBUNAL_STORE(name, hint, unsigned short, ".u16", "h", unsigned short)                                    \
+    TRIBUNAL_STORE(name, hint, int, ".s32", "r", int)                                                          \
+    TRIBUNAL_STORE(name, hint, unsigned int, ".u32", "r", unsigned int)                                        \
+    TRIBUNAL_STORE(name, hint, long, ".s64", "l", long)                                                        \
+    TRIBUNAL_STORE(name, hint, unsigned long, ".u64", "l", unsigned long)                                      \
+    TRIBUNAL_STORE(name, hint, long long, ".s64", "l", long long)                                              \
+    TRIBUNAL_STORE(name, hint, unsigned long long, ".u64", "l", unsigned long long)                            \
+    TRIBUNAL_STORE(name, hint, float, ".f32", "f", float)                                                      \
+    TRIBUNAL_STORE(name, hint, double, ".f64", "d", double)                                                    \
+    TRIBUNAL_STORE2(name, hint, int2, ".s32", "r")                                                             \
+    TRIBUNAL_STORE2(name, hint, uint2, ".u32", "r")                                                            \
+    TRIBUNAL_STORE2(name, hint, longlong2, ".s64", "l")                                                        \
+    TRIBUNAL_STORE2(name, hint, ulonglong2, ".u64", "l")                                                       \
+    TRIBUNAL_STORE2(name, hint, float2, ".f32", "f")                                                           \
+    TRIBUNAL_STORE2(name, hint, double2, ".f64", "d")                                                          \
+    TRIBUNAL_STORE2(name, hint, short2, ".s16", "h")                                                           \
+    TRIBUNAL_STORE2(name, hint, ushort2, ".u16", "h")                                                          \
+    TRIBUNAL_STORE4(name, hint, int4, ".s32", "r")                                                             \
+    TRIBUNAL_STORE4(name, hint, uint4, ".u32", "r")                                                            \
+    TRIBUNAL_STORE4(name, hint, float4, ".f32", "f")                                                           \
+    TRIBUNAL_STORE4(name, hint, short4, ".s16", "h")                                                           \
+    TRIBUNAL_STORE4(name, hint, ushort4, ".u16", "h")
+TRIBUNAL_STORES(__stwb, ".wb")
+TRIBUNAL_STORES(__stcg, ".cg")
+TRIBUNAL_STORES(__stcs, ".cs")
+TRIBUNAL_STORES(__stwt, ".wt")
+#undef TRIBUNAL_STORE
+#undef TRIBUNAL_STORE2
+#undef TRIBUNAL_STORE4
+#undef TRIBUNAL_STORES
+
+// Atomics of the device's scope; `_block` are those of the block, and `_system` those of the device.
+#define TRIBUNAL_ATOMIC(name, type, builtin, suffix, as)                                                       \
+    TRIBUNAL_DEVICE type name(type *p, type value) {                                                           \
+        return (type)__nvvm_atom_##builtin##_gen_##suffix((as *)p, (as)value);                                 \
+    }                                                                                                          \
+    TRIBUNAL_DEVICE type name##_block(type *p, type value) {                                                   \
+        return (type)__nvvm_atom_cta_##builtin##_gen_##suffix((as *)p, (as)value);                             \
+    }                                                                                                          \
+    TRIBUNAL_DEVICE type name##_system(type *p, type value) { return name(p, value); }
+TRIBUNAL_ATOMIC(atomicAdd, int, add, i, int)
+TRIBUNAL_ATOMIC(atomicAdd, unsigned int, add, i, int)
+TRIBUNAL_ATOMIC(atomicAdd, unsigned long long, add, ll, long long)
+TRIBUNAL_ATOMIC(atomicAdd, float, add, f, float)
+TRIBUNAL_ATOMIC(atomicAdd, double, add, d, double)
+TRIBUNAL_ATOMIC(atomicMin, int, min, i, int)
+TRIBUNAL_ATOMIC(atomicMin, unsigned int, min, ui, unsigned int)
+TRIBUNAL_ATOMIC(atomicMin, long long, min, ll, long long)
+TRIBUNAL_ATOMIC(atomicMin, unsigned long long, min, ull, unsigned long long)
+TRIBUNAL_ATOMIC(atomicMax, int, max, i, int)
+TRIBUNAL_ATOMIC(atomicMax, unsigned int, max, ui, unsigned int)
+TRIBUNAL_ATOMIC(atomicMax, long long, max, ll, long long)
+TRIBUNAL_ATOMIC(atomicMax, unsigned long long, max, ull, unsigned long long)
+TRIBUNAL_ATOMIC(atomicExch, int, xchg, i, int)
+TRIBUNAL_ATOMIC(atomicExch, unsigned int, xchg, i, int)
+TRIBUNAL_ATOMIC(atomicExch, long long, xchg, ll, long long)
+TRIBUNAL_ATOMIC(atomicExch, unsigned long long, xchg, ll, long long)
+TRIBUNAL_ATOMIC(atomicAnd, int, and, i, int)
+TRIBUNAL_ATOMIC(atomicAnd, unsigned int, and, i, int)
+TRIBUNAL_ATOMIC(atomicAnd, long long, and, ll, long long)
+TRIBUNAL_ATOMIC(atomicAnd, unsigned long long, and, ll, long long)
+TRIBUNAL_ATOMIC(atomicOr, int, or, i, int)
+TRIBUNAL_ATOMIC(atomicOr, unsigned int, or, i, int)
+TRIBUNAL_ATOMIC(atomicOr, long long, or, ll, long long)
+TRIBUNAL_ATOMIC(atomicOr, unsigned long long, or, ll, long long)
+TRIBUNAL_ATOMIC(atomicXor, int, xor, i, int)
+TRIBUNAL_ATOMIC(atomicXor, unsigned int, xor, i, int)
+TRIBUNAL_ATOMIC(atomicXor, long long, xor, ll, long long)
+TRIBUNAL_ATOMIC(atomicXor, unsigned long long, xor, ll, long long)
+TRIBUNAL_ATOMIC(atomicInc, unsigned int, inc, ui, unsigned int)
+TRIBUNAL_ATOMIC(atomicDec, unsigned int, dec, ui, unsigned int)
+#undef TRIBUNAL_ATOMIC
+TRIBUNAL_DEVICE float atomicExch(float *p, float value) {
+    return __int_as_float(atomicExch((int *)p, __float_as_int(value)));
+}
+TRIBUNAL_DEVICE int atomicSub(int *p, int value) { return atomicAdd(p, -value); }
+TRIBUNAL_DEVICE unsigned int atomicSub(unsigned int *p, unsigned int value) { return atomicAdd(p, 0u - value); }
+
+#define TRIBUNAL_CAS(type, suffix, as)                                                                         \
+    TRIBUNAL_DEVICE type atomicCAS(type *p, type compare, type value) {                                        \
+        return (type)__nvvm_atom_cas_gen_##suffix((as *)p, (as)compare, (as)value);                            \
+    }
+TRIBUNAL_CAS(int, i, int)
+TRIBUNAL_CAS(unsigned int, i, int)
+TRIBUNAL_CAS(long long, ll, long long)
+TRIBUNAL_CAS(unsigned long long, ll, long long)
+#undef TRIBUNAL_CAS

@@ -1,0 +1,14 @@
+// Included before every CUDA source that clang compiles: what the CUDA language has without any #include.
+//
+// Written for Tribunal from the public programming guide and the PTX manual; it contains no text of NVIDIA's. Functions are built of
+// PTX instructions only, so that what is compiled needs no device library and loads on a GPU as it is. `nodebug` gives the
+// lines of these functions to their callers.
+#pragma once
+
+#include "base.h"
+#include "vectors.h"
+#include "bits.h"
+#include "warp.h"
+#include "memory.h"
+#include "math.h"
+#include "print.h"

@@ -1,0 +1,135 @@
+//! CUDA sources made into PTX: caged, with our headers alone.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use tribunal_runner::{Artefact, Ptx};
+
+use crate::builds::{make, message};
+use crate::toy::{Toy, toy_that_says, workshop};
+
+/// A manifest that launches these kernels.
+fn launching(kernels: &[&str]) -> String {
+    kernels
+        .iter()
+        .map(|kernel| {
+            format!("[[operation.forward.launch]]\nkernel = \"{kernel}\"\ngrid = [1]\nblock = [1]\narguments = []\n")
+        })
+        .collect()
+}
+
+fn cuda(source: &str, more: &[(&str, &str)]) -> Toy {
+    let files: Vec<_> = more.iter().copied().chain([("kernels.cu", source)]).collect();
+    toy_that_says("cuda", "kernels.cu", &launching(&["k"]), &files)
+}
+
+fn ptx(toy: &Toy) -> Option<(Ptx, String)> {
+    match make(&workshop(), toy)? {
+        Ok(Artefact::Ptx(ptx)) => {
+            let text = fs::read_to_string(&ptx.path).unwrap();
+            Some((ptx, text))
+        }
+        other => panic!("expected PTX, got {other:?}"),
+    }
+}
+
+#[test]
+fn a_source_that_uses_everything_compiles_and_needs_no_library() {
+    let broad = include_str!("../cuda/broad.cu");
+    let kernels = [
+        "indices",
+        "vectors",
+        "warps",
+        "atomics",
+        "bits",
+        "mathematics",
+        "halves",
+        "groups",
+        "copies",
+        "words",
+    ];
+    let toy = toy_that_says("cuda", "broad.cu", &launching(&kernels), &[("broad.cu", broad)]);
+    let Some((made, text)) = ptx(&toy) else { return };
+    assert!(made.compiler.is_some_and(|version| version.contains("clang")));
+    assert!(made.flags.iter().any(|flag| flag == "--cuda-gpu-arch=sm_80"), "{:?}", made.flags);
+    let foreign: Vec<_> = text
+        .split(".extern .func")
+        .skip(1)
+        .map(|rest| rest.split(['\n', ';']).next().unwrap_or_default())
+        .filter(|declared| !declared.contains("vprintf") && !declared.contains("__assertfail"))
+        .collect();
+    assert!(foreign.is_empty(), "{foreign:?}");
+    let file = text.lines().find(|line| line.trim_start().starts_with(".file")).unwrap();
+    assert!(file.contains("\"./broad.cu\""), "{file}");
+    assert!(!text.contains(toy.folder.path().to_str().unwrap()));
+}
+
+#[test]
+fn a_source_may_be_in_parts() {
+    let toy = cuda(
+        "#include \"parts/twice.cuh\"\n#include \"more.cuh\"\nextern \"C\" __global__ void k(float *x) { x[0] = twice(x[1]) + more; }\n",
+        &[
+            ("parts/twice.cuh", "__device__ float twice(float x) { return 2.0f * x; }\n"),
+            ("more.cuh", "constexpr float more = 1.0f;\n"),
+        ],
+    );
+    let Some((_, text)) = ptx(&toy) else { return };
+    assert!(text.contains(".entry k"));
+}
+
+#[test]
+fn what_does_not_compile_names_the_line_as_the_contestant_knows_it() {
+    let toy = cuda("extern \"C\" __global__ void k(float *x) {\n    x[0] = expf(y);\n}\n", &[]);
+    let Some(said) = message(&toy) else { return };
+    assert!(said.starts_with("kernels.cu:2:17: error: use of undeclared identifier 'y'"), "{said}");
+    let toy =
+        cuda("#include <cuda_fp16.h>\nextern \"C\" __global__ void k(float4 *x) { __half h(x[0]); }\n", &[]);
+    let said = message(&toy).unwrap();
+    assert!(said.contains("kernels.cu:2:") && said.contains("\ncuda_fp16.h:"), "{said}");
+    assert!(!said.contains("/include/"), "{said}");
+}
+
+#[test]
+fn what_lies_outside_is_neither_included_nor_quoted() {
+    let outside = tempfile::tempdir().unwrap();
+    fs::set_permissions(outside.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let secret = outside.path().join("secret.h");
+    fs::write(&secret, "THE-SECRET is no C\n").unwrap();
+    let name = outside.path().file_name().unwrap().to_str().unwrap();
+    for path in
+        [secret.to_str().unwrap(), &format!("../{name}/secret.h"), "/etc/passwd", "/usr/include/stdlib.h"]
+    {
+        for directive in ["#include", "#embed"] {
+            let toy = cuda(&format!("{directive} \"{path}\"\nextern \"C\" __global__ void k() {{}}\n"), &[]);
+            let Some(said) = message(&toy) else { return };
+            assert!(
+                said.contains("kernels.cu:1:") && !said.contains("THE-SECRET") && !said.contains("root:"),
+                "{said}"
+            );
+        }
+    }
+    let said = message(&cuda("#include <vector>\nextern \"C\" __global__ void k() {}\n", &[])).unwrap();
+    assert!(said.contains("'vector' file not found"), "{said}");
+}
+
+#[test]
+fn a_kernel_that_is_launched_must_be_there() {
+    let toy = cuda("__global__ void k() {}\nextern \"C\" __global__ void other() {}\n", &[]);
+    let Some(said) = message(&toy) else { return };
+    assert!(
+        said.starts_with("there is no kernel `k`, which the manifest launches; there are: `_Z1kv`, `other`"),
+        "{said}"
+    );
+}
+
+#[test]
+fn ptx_is_taken_as_it_is() {
+    let text = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k()\n{\n\tret;\n}\n";
+    let toy = toy_that_says("cuda", "k.ptx", &launching(&["k"]), &[("k.ptx", text)]);
+    let (made, read) = ptx(&toy).expect("no tool is needed");
+    assert_eq!((made.compiler, made.flags, read.as_str()), (None, vec![], text));
+    let toy = toy_that_says("cuda", "k.ptx", &launching(&["k"]), &[("k.ptx", "nothing")]);
+    assert!(message(&toy).unwrap().contains("there are: none at all"));
+    let toy = toy_that_says("cuda", "k.cubin", &launching(&["k"]), &[("k.cubin", "")]);
+    assert_eq!(message(&toy).unwrap(), "`entry` is k.cubin: expected a .cu source or .ptx");
+}

@@ -1,0 +1,178 @@
+//! How many instructions of warps a second are emulated, with every check on: `cargo bench -p tribunal-simt`.
+
+use std::time::Instant;
+
+use tribunal_simt::execute;
+use tribunal_simt::launch::{Argument, Launch, Settings};
+use tribunal_simt::memory::{Memory, Pointer, Role};
+use tribunal_simt::ptx::Module;
+
+/// Each launch is repeated for so long at least, and the fastest counts.
+const SECONDS: f64 = 1.0;
+
+struct Bench {
+    name: &'static str,
+    text: &'static str,
+    kernel: &'static str,
+    grid: [u32; 3],
+    block: u32,
+    arguments: fn(&mut Memory) -> Vec<Argument>,
+}
+
+fn floats(memory: &mut Memory, name: &str, role: Role, count: usize) -> Argument {
+    let value = |i: usize| ((i.wrapping_mul(2_654_435_761) >> 7) % 4096) as f32 / 1024.0 - 2.0;
+    let bytes = (0..count).flat_map(|i| value(i).to_le_bytes()).collect();
+    Argument::Pointer(memory.with(name, role, 4, bytes))
+}
+
+fn ints(memory: &mut Memory, name: &str, values: impl Iterator<Item = i32>) -> Argument {
+    Argument::Pointer(memory.with(name, Role::Input, 4, values.flat_map(i32::to_le_bytes).collect()))
+}
+
+fn room(memory: &mut Memory, name: &str, count: usize) -> Argument {
+    let pointer: Pointer = memory.empty(name, Role::Output, 4, 4 * count);
+    Argument::Pointer(pointer)
+}
+
+fn layer_norm(memory: &mut Memory) -> Vec<Argument> {
+    vec![
+        floats(memory, "x", Role::Input, 64 * 1024),
+        floats(memory, "w", Role::Input, 1024),
+        floats(memory, "b", Role::Input, 1024),
+        room(memory, "y", 64 * 1024),
+        room(memory, "mean", 64),
+        room(memory, "rstd", 64),
+        Argument::I32(1024),
+    ]
+}
+
+fn layer_norm_backward(memory: &mut Memory) -> Vec<Argument> {
+    vec![
+        floats(memory, "dy", Role::Input, 64 * 1024),
+        floats(memory, "x", Role::Input, 64 * 1024),
+        floats(memory, "w", Role::Input, 1024),
+        floats(memory, "mean", Role::Input, 64),
+        floats(memory, "rstd", Role::Input, 64),
+        room(memory, "dx", 64 * 1024),
+        floats(memory, "dw", Role::InOut, 1024),
+        floats(memory, "db", Role::InOut, 1024),
+        Argument::I32(1024),
+    ]
+}
+
+fn decode(memory: &mut Memory) -> Vec<Argument> {
+    const HEADS: usize = 16;
+    const PAGES: usize = 64;
+    vec![
+        floats(memory, "q", Role::Input, 4 * HEADS * 128),
+        floats(memory, "k", Role::Input, 4 * PAGES * 16 * HEADS * 128),
+        floats(memory, "v", Role::Input, 4 * PAGES * 16 * HEADS * 128),
+        ints(memory, "pages", (0..4 * PAGES as i32).rev()),
+        ints(memory, "lengths", [1000, 1000, 1000, 1000].into_iter()),
+        room(memory, "out", 4 * HEADS * 128),
+        Argument::I32(PAGES as i32),
+    ]
+}
+
+const BENCHES: [Bench; 6] = [
+    Bench {
+        name: "vadd 1 Mi",
+        text: include_str!("../tests/fixtures/vadd.ptx"),
+        kernel: "vadd",
+        grid: [4096, 1, 1],
+        block: 256,
+        arguments: |memory| {
+            vec![
+                floats(memory, "a", Role::Input, 1 << 20),
+                floats(memory, "b", Role::Input, 1 << 20),
+                room(memory, "c", 1 << 20),
+                Argument::I32(1 << 20),
+            ]
+        },
+    },
+    Bench {
+        name: "block_sum 1 Mi",
+        text: include_str!("../tests/fixtures/reduce.ptx"),
+        kernel: "block_sum",
+        grid: [256, 1, 1],
+        block: 256,
+        arguments: |memory| {
+            vec![floats(memory, "x", Role::Input, 1 << 20), room(memory, "out", 256), Argument::I32(1 << 20)]
+        },
+    },
+    Bench {
+        name: "layer_norm 64x1024",
+        text: include_str!("../tests/fixtures/layer_norm.ptx"),
+        kernel: "layer_norm",
+        grid: [64, 1, 1],
+        block: 256,
+        arguments: layer_norm,
+    },
+    Bench {
+        name: "layer_norm_backward 64x1024",
+        text: include_str!("../tests/fixtures/layer_norm.ptx"),
+        kernel: "layer_norm_backward",
+        grid: [64, 1, 1],
+        block: 256,
+        arguments: layer_norm_backward,
+    },
+    Bench {
+        name: "softmax_topk 4x50257, k 8",
+        text: include_str!("../tests/fixtures/softmax_topk.ptx"),
+        kernel: "softmax_topk",
+        grid: [4, 1, 1],
+        block: 32,
+        arguments: |memory| {
+            vec![
+                floats(memory, "x", Role::Input, 4 * 50_257),
+                room(memory, "p", 32),
+                room(memory, "index", 32),
+                Argument::I32(50_257),
+            ]
+        },
+    },
+    Bench {
+        name: "paged_decode 4x16x1000",
+        text: include_str!("../tests/fixtures/paged_decode.ptx"),
+        kernel: "paged_decode_f32",
+        grid: [16, 4, 1],
+        block: 128,
+        arguments: decode,
+    },
+];
+
+fn main() {
+    println!("| kernel | warp instructions | ms | M/s | lanes a warp | faults |");
+    println!("|---|--:|--:|--:|--:|--:|");
+    for bench in &BENCHES {
+        let module = Module::parse(bench.text).expect("PTX");
+        let kernel = module.kernel(bench.kernel).unwrap_or_else(|error| panic!("{}: {error}", bench.kernel));
+        let mut best = f64::INFINITY;
+        let begun = Instant::now();
+        let report = loop {
+            let mut memory = Memory::new();
+            let arguments = (bench.arguments)(&mut memory);
+            let launch = Launch { grid: bench.grid, block: [bench.block, 1, 1], shared: 0, arguments };
+            let started = Instant::now();
+            let report =
+                execute::launch(&kernel, &launch, &mut memory, &Settings::default()).expect("a launch");
+            best = best.min(started.elapsed().as_secs_f64());
+            if begun.elapsed().as_secs_f64() > SECONDS {
+                break report;
+            }
+        };
+        let meter = &report.meter;
+        println!(
+            "| {} | {} | {:.2} | {:.1} | {:.1} | {} |",
+            bench.name,
+            meter.instructions,
+            1e3 * best,
+            meter.instructions as f64 / best / 1e6,
+            meter.lanes as f64 / meter.instructions as f64,
+            report.faults.len()
+        );
+        for fault in report.faults.iter().take(3) {
+            println!("  {fault}");
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Products of matrices that are spread over a warp.
+//!
+//! In all shapes, a register holds as many values as fit, beside one another along the inner dimension. Lane `l` is in group `l / 4` and
+//! has place `l % 4` in it. With `n` values to a register, value `j` of register `r` of the lane is
+//!
+//! - of `a`, in row `group + 8 (r % 2)` and column `4 n (r / 2) + n place + j`,
+//! - of `b`, in row `4 n r + n place + j` and column `group`,
+//! - of `c` and `d`, with two values to a pair of registers or to one of halves, in row `group + 8 (r / 2)` and column `2 place + r % 2`.
+//!
+//! Products of floats are exact. They are added to `c` one after the other, from the first column of `a` to the last, and each sum is
+//! rounded to the nearest f32; sums of halves are rounded to halves at the end. Hardware adds several products at once, aligns them to the
+//! largest and cuts off what lies below: its last bits differ. Sums of integers are exact.
+
+use crate::program::{Inst, Mma, MmaInput, Reg, Round};
+use crate::registers::Registers;
+
+use super::float::bits32;
+use super::half;
+use super::lanes::{get32, lanes, put32};
+
+const ROWS: usize = 16;
+const COLUMNS: usize = 8;
+/// The largest inner dimension.
+const INNER: usize = 64;
+
+/// The matrices, of f32 or of i32.
+struct Matrices<T> {
+    a: [[T; INNER]; ROWS],
+    b: [[T; COLUMNS]; INNER],
+    sum: [[T; COLUMNS]; ROWS],
+}
+
+/// [`Op::Mma`](crate::program::Op::Mma): the active lanes, if they are not all lanes, as every lane needs the others.
+#[inline(always)]
+pub fn mma(mma: Mma, inst: &Inst, lists: &[Box<[Reg]>], regs: &mut Registers, mask: u32) -> u32 {
+    match mma.input {
+        MmaInput::F16 => floats(mma, 16, |bits| half::f16_to_f32(bits), inst, lists, regs, mask),
+        MmaInput::Bf16 => floats(mma, 16, |bits| f32::from_bits(bits << 16), inst, lists, regs, mask),
+        MmaInput::Tf32 => floats(mma, 32, |bits| f32::from_bits(bits & !0x1fff), inst, lists, regs, mask),
+        MmaInput::I8(a, b) => integers(mma, 8, (a, b), inst, lists, regs, mask),
+        MmaInput::I4(a, b) => integers(mma, 4, (a, b), inst, lists, regs, mask),
+    }
+    if mask == u32::MAX { 0 } else { mask }
+}
+
+/// Where a lane's value of `c` and `d` is.
+#[inline(always)]
+fn place(lane: usize, i: usize) -> (usize, usize) {
+    (lane / 4 + 8 * (i / 2), lane % 4 * 2 + i % 2)
+}
+
+/// Fills `a` and `b`.
+#[inline(always)]
+fn gather<T: Copy>(
+    to: &mut Matrices<T>,
+    width: usize,
+    (a, b): (&[Reg], &[Reg]),
+    regs: &Registers,
+    value: (impl Fn(u32) -> T, impl Fn(u32) -> T),
+) {
+    let count = 32 / width;
+    let part = |word: u32, j: usize| word << (32 - width - width * j) >> (32 - width);
+    for (r, &reg) in a.iter().enumerate() {
+        for (lane, &word) in get32(regs, reg).iter().enumerate() {
+            for j in 0..count {
+                let column = 4 * count * (r / 2) + count * (lane % 4) + j;
+                to.a[lane / 4 + 8 * (r % 2)][column] = value.0(part(word, j));
+            }
+        }
+    }
+    for (r, &reg) in b.iter().enumerate() {
+        for (lane, &word) in get32(regs, reg).iter().enumerate() {
+            for j in 0..count {
+                to.b[4 * count * r + count * (lane % 4) + j][lane / 4] = value.1(part(word, j));
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn floats(
+    mma: Mma,
+    width: usize,
+    value: impl Fn(u32) -> f32,
+    inst: &Inst,
+    lists: &[Box<[Reg]>],
+    regs: &mut Registers,
+    mask: u32,
+) {
+    let [a, b, c, d] = [inst.a, inst.b, inst.c, inst.d].map(|list| &*lists[list.index()]);
+    let mut of =
+        Matrices { a: [[0.0; INNER]; ROWS], b: [[0.0; COLUMNS]; INNER], sum: [[0.0; COLUMNS]; ROWS] };
+    gather(&mut of, width, (a, b), regs, (&value, &value));
+    for lane in 0..32 {
+        for i in 0..4 {
+            let (row, column) = place(lane, i);
+            of.sum[row][column] = if mma.half {
+                half::f16_to_f32(get32(regs, c[i / 2])[lane] >> (16 * (i % 2)) & 0xffff)
+            } else {
+                f32::from_bits(get32(regs, c[i])[lane])
+            };
+        }
+    }
+    for (a, sum) in of.a.iter().zip(&mut of.sum) {
+        for (&a, b) in a.iter().zip(&of.b).take(mma.k.into()) {
+            for (sum, &b) in sum.iter_mut().zip(b) {
+                *sum = a.mul_add(b, *sum);
+            }
+        }
+    }
+    let sum = |lane: usize, i: usize| {
+        let (row, column) = place(lane, i);
+        of.sum[row][column]
+    };
+    for (r, &reg) in d.iter().enumerate() {
+        let values = lanes(|lane| {
+            if mma.half {
+                let half = |i| half::rounded::<false>(sum(lane, i).into(), Round::Nearest);
+                half(2 * r) | half(2 * r + 1) << 16
+            } else {
+                bits32(sum(lane, r))
+            }
+        });
+        put32(regs, reg, mask, values);
+    }
+}
+
+#[inline(always)]
+fn integers(
+    mma: Mma,
+    width: usize,
+    (a_signed, b_signed): (bool, bool),
+    inst: &Inst,
+    lists: &[Box<[Reg]>],
+    regs: &mut Registers,
+    mask: u32,
+) {
+    let [a, b, c, d] = [inst.a, inst.b, inst.c, inst.d].map(|list| &*lists[list.index()]);
+    let mut of = Matrices { a: [[0; INNER]; ROWS], b: [[0; COLUMNS]; INNER], sum: [[0; COLUMNS]; ROWS] };
+    let value = |signed: bool| {
+        move |bits: u32| {
+            let shift = 32 - width;
+            if signed { (bits << shift) as i32 >> shift } else { bits as i32 }
+        }
+    };
+    gather(&mut of, width, (a, b), regs, (value(a_signed), value(b_signed)));
+    for (a, sum) in of.a.iter().zip(&mut of.sum) {
+        for (&a, b) in a.iter().zip(&of.b).take(mma.k.into()) {
+            for (sum, &b) in sum.iter_mut().zip(b) {
+                // At most 64 products of 16 bits.
+                *sum += a * b;
+            }
+        }
+    }
+    for (i, (&from, &to)) in c.iter().zip(d).enumerate() {
+        let c = get32(regs, from);
+        let values = lanes(|lane| {
+            let (row, column) = place(lane, i);
+            let (sum, c) = (of.sum[row][column], c[lane] as i32);
+            (if mma.saturate { c.saturating_add(sum) } else { c.wrapping_add(sum) }) as u32
+        });
+        put32(regs, to, mask, values);
+    }
+}
+
+/// Spreads a matrix of 8 by 8 values of 16 bits, which [`Op::LoadMatrix`](crate::program::Op::LoadMatrix) has loaded, over the lanes: each
+/// gets two that are beside one another in a row, or in a column if it is transposed.
+pub fn spread_matrix(rows: &[[u16; 8]; 8], transposed: bool, to: Reg, regs: &mut Registers, mask: u32) {
+    let values = lanes(|lane| {
+        let (line, first) = (lane / 4, lane % 4 * 2);
+        let at = |place: usize| u32::from(if transposed { rows[place][line] } else { rows[line][place] });
+        at(first) | at(first + 1) << 16
+    });
+    put32(regs, to, mask, values);
+}

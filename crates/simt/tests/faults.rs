@@ -1,0 +1,378 @@
+//! Every kind of fault is found where it is, and what is right is not accused, in whatever order threads run.
+
+mod support;
+
+use support::{SCHEDULES, kernel, kinds, room, run, u32s, with_u32s};
+use tribunal_simt::execute;
+use tribunal_simt::fault::{Fault, Kind};
+use tribunal_simt::launch::{Argument, Launch, Refusal, Report, Schedule, Settings};
+use tribunal_simt::memory::{Memory, Role};
+
+/// `%r0` is the thread, `%rd0` and `%rd1` the places of its number in two buffers.
+const PLACES: &str = "mov.u32 %r0, %tid.x; mov.u32 %r1, %ctaid.x; mov.u32 %r2, %ntid.x;\n\
+    mad.lo.s32 %r3, %r1, %r2, %r0; mul.wide.u32 %rd2, %r3, 4;\n\
+    ld.param.u64 %rd0, [p0]; ld.param.u64 %rd1, [p1];\n\
+    add.s64 %rd0, %rd0, %rd2; add.s64 %rd1, %rd1, %rd2;\n";
+
+/// Two buffers of 256 numbers: `x` to read, and `y` to write.
+fn try_all(variables: &str, body: &str, blocks: u32, threads: u32, check: impl Fn(&Report, &Memory, &[u32])) {
+    let kernel = kernel(2, variables, &format!("{PLACES}{body}\nret;"));
+    for schedule in SCHEDULES {
+        let mut memory = Memory::new();
+        let x = with_u32s(&mut memory, "x", Role::Input, 0..256);
+        let y = room(&mut memory, "y", 256);
+        let report = run(&kernel, blocks, threads, &mut memory, &[x, y], schedule);
+        let result = u32s(&memory, y);
+        check(&report, &memory, &result);
+    }
+}
+
+fn fault(variables: &str, body: &str, blocks: u32, threads: u32, kind: Kind) -> Fault {
+    let seen = std::cell::RefCell::new(None);
+    try_all(variables, body, blocks, threads, |report, _, _| {
+        let found = report.faults.iter().find(|fault| fault.kind == kind);
+        *seen.borrow_mut() =
+            Some(found.unwrap_or_else(|| panic!("no {kind:?} in {:?}", report.faults)).clone());
+    });
+    seen.into_inner().expect("at least one schedule")
+}
+
+fn clean(variables: &str, body: &str, blocks: u32, threads: u32, check: impl Fn(&[u32])) {
+    try_all(variables, body, blocks, threads, |report, _, result| {
+        assert!(report.faults.is_empty(), "{:?}", report.faults);
+        assert!(report.finished);
+        check(result);
+    });
+}
+
+const SHARED: &str = ".shared .align 4 .b8 s[1024];";
+/// `%rd3` is the place of the thread's number in shared memory.
+const SLOT: &str = "mul.wide.u32 %rd4, %r0, 4; mov.u64 %rd3, s; add.s64 %rd3, %rd3, %rd4;\n";
+
+#[test]
+fn a_copy_is_clean() {
+    clean("", "ld.global.u32 %r4, [%rd0]; st.global.u32 [%rd1], %r4;", 2, 128, |y| {
+        assert!(y.iter().copied().eq(0..256));
+    });
+}
+
+#[test]
+fn an_overrun_names_buffer_and_byte() {
+    let found =
+        fault("", "ld.global.u32 %r4, [%rd0+4]; st.global.u32 [%rd1], %r4;", 2, 128, Kind::OutOfBounds);
+    assert_eq!(
+        (found.count, found.detail.as_str()),
+        (1, "reads 4 bytes at byte 1024 of `x`, which has 1024")
+    );
+    assert_eq!((found.thread.block, found.thread.thread), ([1, 0, 0], [127, 0, 0]));
+    let before =
+        fault("", "ld.global.u32 %r4, [%rd0+-4]; st.global.u32 [%rd1], %r4;", 2, 128, Kind::OutOfBounds);
+    assert_eq!(before.detail, "reads 4 bytes 4 bytes before `x`");
+    let null = fault("", "mov.u64 %rd5, 0; ld.global.u32 %r4, [%rd5];", 1, 1, Kind::OutOfBounds);
+    assert_eq!(null.detail, "reads 4 bytes at address 0: a null pointer");
+    let shared = fault(SHARED, "mov.u64 %rd5, s; st.shared.u32 [%rd5+1024], %r0;", 1, 1, Kind::OutOfBounds);
+    assert_eq!(shared.detail, "writes 4 bytes at byte 1024 of shared memory, which has 1024");
+}
+
+#[test]
+fn a_vector_from_an_odd_row_is_misaligned() {
+    let found = fault("", "ld.global.v4.u32 {%r4, %r5, %r6, %r7}, [%rd0];", 1, 32, Kind::Misaligned);
+    assert_eq!(found.count, 24, "only every fourth is at a multiple of 16");
+    assert_eq!(found.detail, "reads 16 bytes at byte 4 of `x`, which is no multiple of 16");
+}
+
+#[test]
+fn what_nobody_wrote_is_uninitialised() {
+    let global = fault("", "ld.global.u32 %r4, [%rd1];", 1, 32, Kind::Uninitialised);
+    assert_eq!(
+        (global.count, global.detail.as_str()),
+        (32, "reads 4 bytes at byte 0 of `y`, which nobody has written")
+    );
+    fault(SHARED, &format!("{SLOT} ld.shared.u32 %r4, [%rd3];"), 1, 32, Kind::Uninitialised);
+    let half = "st.global.u16 [%rd1], %h1; ld.global.u32 %r4, [%rd1];";
+    fault("", &format!("mov.u16 %h1, 1; {half}"), 1, 1, Kind::Uninitialised);
+    fault(".local .align 4 .b8 l[16];", "ld.local.u32 %r4, [l+4];", 1, 32, Kind::Uninitialised);
+}
+
+#[test]
+fn an_input_is_not_written() {
+    let found = fault("", "st.global.u32 [%rd0], %r0;", 1, 32, Kind::WriteToInput);
+    assert_eq!(found.detail, "writes byte 0 of `x`, which is only to be read");
+    fault("", "red.global.add.u32 [%rd0], 1;", 1, 32, Kind::WriteToInput);
+    try_all("", "st.global.u32 [%rd0], 7;", 1, 32, |_, memory, _| {
+        assert_eq!(&memory.buffers()[0].bytes()[..4], &[0; 4], "and stays as it was");
+    });
+}
+
+/// Each thread takes what its neighbour put.
+fn exchange(barrier: &str) -> String {
+    format!(
+        "{SLOT} st.shared.u32 [%rd3], %r0; {barrier}\n\
+         xor.b32 %r4, %r0, 32; mul.wide.u32 %rd5, %r4, 4; mov.u64 %rd6, s; add.s64 %rd6, %rd6, %rd5;\n\
+         ld.shared.u32 %r5, [%rd6]; st.global.u32 [%rd1], %r5;"
+    )
+}
+
+#[test]
+fn a_barrier_orders_warps() {
+    clean(SHARED, &exchange("bar.sync 0;"), 1, 128, |y| {
+        assert!((0..128).all(|i| y[i] == (i ^ 32) as u32));
+    });
+    clean(SHARED, &exchange("bar.sync 1, 128;"), 1, 128, |_| {});
+    let found = fault(SHARED, &exchange(""), 1, 128, Kind::SharedRace);
+    assert!(found.other.is_some(), "both lines are named");
+    // It is no order to wait for one's own warp.
+    fault(SHARED, &exchange("bar.warp.sync -1;"), 1, 128, Kind::SharedRace);
+}
+
+/// Each lane takes what its neighbour in the warp put.
+fn exchange_in_a_warp(between: &str) -> String {
+    format!(
+        "{SLOT} st.shared.u32 [%rd3], %r0; {between}\n\
+         xor.b32 %r4, %r0, 1; mul.wide.u32 %rd5, %r4, 4; mov.u64 %rd6, s; add.s64 %rd6, %rd6, %rd5;\n\
+         ld.shared.u32 %r5, [%rd6]; st.global.u32 [%rd1], %r5;"
+    )
+}
+
+#[test]
+fn lanes_of_a_warp_need_an_order_as_well() {
+    clean(SHARED, &exchange_in_a_warp("bar.warp.sync -1;"), 1, 64, |_| {});
+    fault(SHARED, &exchange_in_a_warp(""), 1, 64, Kind::SharedRace);
+    // A shuffle synchronises lanes and orders no memory.
+    fault(SHARED, &exchange_in_a_warp("shfl.sync.bfly.b32 %r6, %r0, 1, 31, -1;"), 1, 64, Kind::SharedRace);
+}
+
+#[test]
+fn a_word_that_is_read_may_not_be_overwritten_before_a_barrier() {
+    // All read s[0]; thread 0 then writes it.
+    let body = |barrier: &str| {
+        format!(
+            "mov.u64 %rd3, s; setp.eq.u32 %p0, %r0, 0;\n@%p0 st.shared.u32 [%rd3], 1;\nbar.sync 0;\n\
+             ld.shared.u32 %r4, [%rd3]; {barrier}\n@%p0 st.shared.u32 [%rd3], 2;\nst.global.u32 [%rd1], %r4;"
+        )
+    };
+    fault(SHARED, &body(""), 1, 128, Kind::SharedRace);
+    clean(SHARED, &body("bar.sync 0;"), 1, 128, |y| assert!(y[..128].iter().all(|&value| value == 1)));
+}
+
+#[test]
+fn the_same_value_by_all_is_no_race() {
+    clean(
+        SHARED,
+        "mov.u64 %rd3, s; st.shared.u32 [%rd3], 7;\nbar.sync 0;\nld.shared.u32 %r4, [%rd3]; st.global.u32 [%rd1], %r4;",
+        1,
+        128,
+        |y| {
+            assert!(y[..128].iter().all(|&value| value == 7));
+        },
+    );
+    fault(SHARED, "mov.u64 %rd3, s; st.shared.u32 [%rd3], %r0;", 1, 128, Kind::SharedRace);
+    fault(SHARED, "mov.u64 %rd3, s; st.shared.u32 [%rd3], %r0;", 1, 32, Kind::SharedRace);
+}
+
+#[test]
+fn atomics_do_not_race_with_atomics() {
+    let counted = "mov.u64 %rd3, s; setp.eq.u32 %p0, %r0, 0; @%p0 st.shared.u32 [%rd3], 0;\nbar.sync 0;\n\
+        red.shared.add.u32 [%rd3], 1; bar.sync 0; ld.shared.u32 %r4, [%rd3]; st.global.u32 [%rd1], %r4;";
+    clean(SHARED, counted, 1, 128, |y| assert!(y[..128].iter().all(|&value| value == 128)));
+    fault(SHARED, &counted.replacen("bar.sync 0;", "", 1), 1, 128, Kind::SharedRace);
+    fault(SHARED, &counted.replacen("1; bar.sync 0;", "1;", 1), 1, 128, Kind::SharedRace);
+}
+
+#[test]
+fn blocks_that_write_one_place_race() {
+    let found = fault("", "ld.param.u64 %rd5, [p1]; st.global.u32 [%rd5], %r1;", 2, 1, Kind::GlobalRace);
+    assert!(found.detail.contains("of block"), "{}", found.detail);
+    clean("", "st.global.u32 [%rd1], %r1;", 2, 128, |_| {});
+}
+
+/// The last block to come adds up what all have put.
+fn last_block(fence: &str) -> String {
+    format!(
+        "ld.param.u64 %rd5, [p1]; mov.u64 %rd6, counter; cvta.global.u64 %rd6, %rd6;\n\
+         mul.wide.u32 %rd7, %r1, 4; add.s64 %rd8, %rd5, %rd7; st.global.u32 [%rd8], %r1;\n{fence}\n\
+         atom.global.add.u32 %r4, [%rd6], 1; setp.ne.u32 %p0, %r4, 7;\n@%p0 bra DONE;\n\
+         mov.u32 %r5, 0; mov.u32 %r6, 0;\nLOOP: ld.global.u32 %r7, [%rd5]; add.u32 %r5, %r5, %r7; add.s64 %rd5, %rd5, 4;\n\
+         add.u32 %r6, %r6, 1; setp.lt.u32 %p1, %r6, 8;\n@%p1 bra LOOP;\nst.global.u32 [%rd5], %r5;\nDONE:"
+    )
+}
+
+#[test]
+fn a_fence_and_a_counter_order_blocks() {
+    let kernel = |fence: &str| {
+        let text = format!(
+            ".version 8.0\n.target sm_80\n.address_size 64\n.global .u32 counter = 0;\n\
+             .visible .entry k(.param .u64 p0, .param .u64 p1)\n{{\n\
+             .reg .pred %p<32>; .reg .b32 %r<32>; .reg .b64 %rd<32>;\n{PLACES}{}\nret;\n}}\n",
+            last_block(fence)
+        );
+        tribunal_simt::ptx::Module::parse(&text).and_then(|module| module.kernel("k")).expect("a kernel")
+    };
+    let run = |fence: &str, schedule| {
+        let mut memory = Memory::new();
+        let x = with_u32s(&mut memory, "x", Role::Input, 0..1);
+        let y = room(&mut memory, "y", 9);
+        let report = run(&kernel(fence), 8, 1, &mut memory, &[x, y], schedule);
+        (kinds(&report), u32s(&memory, y)[8])
+    };
+    for schedule in SCHEDULES {
+        assert_eq!(run("membar.gl;", schedule), (vec![], 28));
+        let (faults, _) = run("", schedule);
+        assert!(faults.iter().any(|(kind, _)| *kind == Kind::GlobalRace), "{faults:?}");
+    }
+}
+
+#[test]
+fn a_barrier_in_a_branch_of_some_lanes() {
+    let body = "setp.lt.u32 %p0, %r0, 16;\n@!%p0 bra SKIP;\nbar.sync 0;\nSKIP: st.global.u32 [%rd1], %r0;";
+    let found = fault("", body, 1, 32, Kind::DivergentBarrier);
+    assert!(found.detail.contains("0x0000ffff"), "{}", found.detail);
+    // Of whole warps, some of which come to another barrier with the same number: allowed.
+    clean(
+        "",
+        "setp.lt.u32 %p0, %r0, 32;\n@!%p0 bra OTHER;\nbar.sync 0;\nbra END;\nOTHER: bar.sync 0;\nEND:",
+        1,
+        64,
+        |_| {},
+    );
+}
+
+#[test]
+fn a_barrier_after_some_have_returned() {
+    let body = "setp.ge.u32 %p0, %r0, 40;\n@%p0 ret;\nbar.sync 0;\nst.global.u32 [%rd1], %r0;";
+    let found = fault("", body, 1, 64, Kind::BarrierAfterExit);
+    assert!(found.detail.contains("24 threads"), "{}", found.detail);
+}
+
+#[test]
+fn a_barrier_that_not_all_warps_reach_is_a_deadlock() {
+    let body = "setp.lt.u32 %p0, %r0, 32;\n@%p0 bar.sync 1, 64;\n@!%p0 bar.sync 2, 64;";
+    let found = fault("", body, 1, 64, Kind::Deadlock);
+    assert!(found.detail.starts_with("a block waits for ever: 1 warp at PTX line"), "{}", found.detail);
+    let bad = fault("", "bar.sync 3, 40;", 1, 64, Kind::BadBarrier);
+    assert_eq!(bad.detail, "a barrier of 40 threads is none in a block of 64");
+}
+
+#[test]
+fn a_loop_without_end_is_given_up() {
+    let found = fault("", "FOR_EVER: bra FOR_EVER;", 1, 32, Kind::Endless);
+    assert!(found.detail.contains("5000000 instructions"), "{}", found.detail);
+}
+
+#[test]
+fn a_shuffle_in_a_branch_of_one_lane() {
+    let body = "setp.ne.u32 %p0, %r0, 0;\n@%p0 bra SKIP;\nshfl.sync.down.b32 %r4, %r0, 1, 31, -1;\nst.global.u32 [%rd1], %r4;\nSKIP:";
+    let found = fault("", body, 1, 32, Kind::InactiveLane);
+    assert_eq!(found.detail, "lane 0 takes the value of a lane that takes no part", "the others have ended");
+    let found = fault("", &format!("{body} st.global.u32 [%rd1], %r0;"), 1, 32, Kind::InactiveLane);
+    assert!(found.detail.contains("0xfffffffe do not come"), "the others wait: {}", found.detail);
+    // Lanes that come later are waited for.
+    let later = "mov.u32 %r4, %r0; setp.lt.u32 %p0, %r0, 16;\n@%p0 bra A;\nadd.u32 %r4, %r4, 100;\nA: shfl.sync.bfly.b32 %r5, %r4, 16, 31, -1; st.global.u32 [%rd1], %r5;";
+    clean("", later, 1, 32, |y| {
+        assert!((0..32).all(|i| y[i] == if i < 16 { i as u32 + 116 } else { i as u32 - 16 }));
+    });
+}
+
+#[test]
+fn a_lane_that_its_mask_does_not_name() {
+    let found = fault("", "shfl.sync.bfly.b32 %r4, %r0, 1, 31, 0xFFFF;", 1, 32, Kind::WrongMask);
+    assert_eq!(found.count, 16);
+}
+
+#[test]
+fn a_trap_ends_the_launch() {
+    let body = "setp.eq.u32 %p0, %r0, 5;\n@%p0 trap;\nst.global.u32 [%rd1], %r0;";
+    let found = fault("", body, 1, 32, Kind::Trap);
+    assert_eq!(found.thread.thread, [5, 0, 0]);
+    try_all("", body, 1, 32, |report, _, _| assert!(!report.finished));
+}
+
+#[test]
+fn asynchronous_copies_land_when_they_are_waited_for() {
+    let body = |wait: &str| {
+        format!(
+            "{SLOT} cp.async.ca.shared.global [%rd3], [%rd0], 4;\ncp.async.commit_group;\n{wait}\n\
+             ld.shared.u32 %r5, [%rd3]; st.global.u32 [%rd1], %r5;"
+        )
+    };
+    clean(SHARED, &body("cp.async.wait_group 0;"), 1, 64, |y| assert!(y[..64].iter().copied().eq(0..64)));
+    clean(SHARED, &body("cp.async.wait_all;"), 1, 64, |_| {});
+    fault(SHARED, &body("cp.async.wait_group 1;"), 1, 64, Kind::Uninitialised);
+    fault(SHARED, &body(""), 1, 64, Kind::NeverWaited);
+}
+
+#[test]
+fn a_block_may_wait_for_another() {
+    // Block 0 waits for what block 1 says; it comes first in one of the orders at least.
+    let body = "setp.ne.u32 %p0, %r1, 0;\n@%p0 bra SAY;\nld.param.u64 %rd5, [p1];\n\
+        WAIT: ld.acquire.gpu.global.u32 %r4, [%rd5+8]; setp.ne.u32 %p1, %r4, 1;\n@%p1 bra WAIT;\n\
+        ld.global.u32 %r5, [%rd5+4]; st.global.u32 [%rd5], %r5; bra END;\n\
+        SAY: ld.param.u64 %rd5, [p1]; st.global.u32 [%rd5+4], 42; st.release.gpu.global.u32 [%rd5+8], 1;\nEND:";
+    let kernel = kernel(2, "", &format!("{PLACES}{body}\nret;"));
+    for schedule in SCHEDULES {
+        let mut memory = Memory::new();
+        let x = with_u32s(&mut memory, "x", Role::Input, 0..1);
+        let y = with_u32s(&mut memory, "y", Role::InOut, [0, 0, 0]);
+        let settings = Settings { schedule, limit: 50_000_000 };
+        let arguments = vec![Argument::Pointer(x), Argument::Pointer(y)];
+        let launch = Launch { grid: [2, 1, 1], block: [1, 1, 1], shared: 0, arguments };
+        let report = execute::launch(&kernel, &launch, &mut memory, &settings).expect("a launch");
+        assert!(report.faults.is_empty(), "{:?}", report.faults);
+        assert_eq!(u32s(&memory, y)[0], 42);
+    }
+}
+
+#[test]
+fn a_lock_within_a_warp_is_passed_on() {
+    // Each lane takes the lock, adds one, and lets go: lanes that hold it must get on while others wait.
+    let body = "mov.u64 %rd3, s; setp.eq.u32 %p0, %r0, 0;\n@%p0 st.shared.u32 [%rd3], 0;\n@%p0 st.shared.u32 [%rd3+4], 0;\nbar.sync 0;\n\
+        mov.u32 %r10, 0;\nTRY: atom.shared.cas.b32 %r4, [%rd3], 0, 1; setp.ne.u32 %p1, %r4, 0;\n@%p1 bra NEXT;\n\
+        atom.shared.add.u32 %r5, [%rd3+4], 1; membar.cta; atom.shared.exch.b32 %r6, [%rd3], 0; mov.u32 %r10, 1;\n\
+        NEXT: setp.eq.u32 %p2, %r10, 0;\n@%p2 bra TRY;\nbar.sync 0;\nld.shared.u32 %r7, [%rd3+4]; st.global.u32 [%rd1], %r7;";
+    clean(SHARED, body, 1, 64, |y| assert!(y[..64].iter().all(|&value| value == 64)));
+}
+
+#[test]
+fn a_launch_that_is_none_is_refused() {
+    let kernel = kernel(1, "", "ret;");
+    let mut memory = Memory::new();
+    let try_launch = |grid, block, shared, arguments: Vec<Argument>, memory: &mut Memory| {
+        execute::launch(&kernel, &Launch { grid, block, shared, arguments }, memory, &Settings::default())
+    };
+    let one = vec![Argument::U64(0)];
+    let refusal = |result: Result<Report, Refusal>| result.expect_err("no launch").to_string();
+    assert_eq!(
+        refusal(try_launch([1, 1, 1], [32, 33, 1], 0, one.clone(), &mut memory)),
+        "a block of 32 x 33 x 1 is none: it may have 1 to 1024 threads, and 64 along z"
+    );
+    assert!(
+        refusal(try_launch([0, 1, 1], [32, 1, 1], 0, one.clone(), &mut memory))
+            .starts_with("a grid of 0 x 1 x 1")
+    );
+    assert_eq!(
+        refusal(try_launch([1, 1, 1], [32, 1, 1], 300_000, one.clone(), &mut memory)),
+        "a block asks for 300000 bytes of shared memory, and may have 232448"
+    );
+    assert_eq!(
+        refusal(try_launch([1, 1, 1], [32, 1, 1], 0, vec![], &mut memory)),
+        "kernel `k` takes 1 arguments, and got 0"
+    );
+    assert_eq!(
+        refusal(try_launch([1, 1, 1], [32, 1, 1], 0, vec![Argument::I32(1)], &mut memory)),
+        "parameter 0 of kernel `k` has 8 bytes, and the argument 4"
+    );
+    assert!(try_launch([1, 1, 1], [32, 1, 1], 0, one, &mut memory).is_ok());
+}
+
+#[test]
+fn a_launch_repeats_exactly() {
+    let kernel = kernel(2, SHARED, &format!("{PLACES}{}\nret;", exchange("")));
+    let run = |seed| {
+        let mut memory = Memory::new();
+        let x = with_u32s(&mut memory, "x", Role::Input, 0..256);
+        let y = room(&mut memory, "y", 256);
+        let report = run(&kernel, 2, 128, &mut memory, &[x, y], Schedule::Random(seed));
+        (u32s(&memory, y), format!("{:?}", report.faults))
+    };
+    assert_eq!(run(3), run(3));
+}
