@@ -220,6 +220,10 @@ impl<'a> Matter<'a> {
     fn measure(&mut self, order: &'a Order, references: &mut References<'a>, clerk: &Clerk<'_>) {
         let hearing = self.hearing.as_mut().expect("it is not ruled on yet");
         let line = clerk.line(&self.name, &self.told);
+        if !hearing.is_timed() {
+            hearing.measure(None, &line);
+            return;
+        }
         let reference = references
             .entry(self.challenge)
             .or_insert_with(|| reference(order, self.challenge, &|what| line.say(what)));

@@ -290,8 +290,7 @@ fn of_many_verdicts_a_line_each_is_printed() {
     assert!(!output.stdout.contains("Requirements: "), "{}", output.stdout);
     for (name, line) in names.iter().zip(output.stdout.lines()) {
         assert!(
-            line.contains(&format!("  rejected  "))
-                && line.contains(&format!("{name} · layer_norm_backward: ")),
+            line.contains("  rejected  ") && line.contains(&format!("{name} · layer_norm_backward: ")),
             "{line}"
         );
         let id = line.split(' ').next().expect("an id");

@@ -142,9 +142,14 @@ fn judge(folder: &Path) -> Vec<Judged> {
 }
 
 fn require(judged: &[Judged], least: &[(Kind, usize)]) {
-    let skipped: Vec<&str> = judged.iter().filter(|one| one.is_skipped()).map(|one| one.name.as_str()).collect();
+    let skipped: Vec<&str> =
+        judged.iter().filter(|one| one.is_skipped()).map(|one| one.name.as_str()).collect();
     if !skipped.is_empty() {
-        println!("{} specimens skipped, for there is no compiler for CUDA: {}", skipped.len(), skipped.join(", "));
+        println!(
+            "{} specimens skipped, for there is no compiler for CUDA: {}",
+            skipped.len(),
+            skipped.join(", ")
+        );
     }
     let complaints: Vec<String> = judged
         .iter()

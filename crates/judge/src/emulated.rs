@@ -155,7 +155,8 @@ impl Emulated {
             let (severity, dimension) = weight(fault.kind);
             let kernel = &fault.kernel;
             let message = format!("kernel `{kernel}`, {fault}, first in {during}");
-            let about = format!("sanitizer/{kernel}/{}", fault.line.to_string().replace(' ', "_"));
+            let line = fault.line.to_string();
+            let about = format!("sanitizer/{kernel}/{}", line.trim_start_matches("./").replace(' ', "_"));
             let check = match &fault.other {
                 // Two races at one line are with two others.
                 Some(other) => format!("{}_with_line_{}", fault.kind.name(), other.line),

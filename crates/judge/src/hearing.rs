@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use tribunal_contract::{Answer, Call, Fault, Manifest, StateId};
+use tribunal_contract::{Answer, Call, Fault, Language, Manifest, StateId};
 use tribunal_runner::cage::{Applied, Cage};
 use tribunal_runner::{
     Artefact, MachineError, Ptx, Session, SessionLimits, Submission, SubmissionError, Trouble, Workshop,
@@ -39,7 +39,7 @@ pub struct Order {
 /// Where a submission stands before the court.
 enum Stand {
     /// In a process of its own, caged.
-    Process(Dock),
+    Process(Box<Dock>),
     /// On the emulated device.
     Device(Box<Emulated>),
 }
@@ -47,7 +47,7 @@ enum Stand {
 impl Stand {
     fn subject(&mut self) -> &mut dyn Weighed {
         match self {
-            Self::Process(dock) => dock,
+            Self::Process(dock) => dock.as_mut(),
             Self::Device(device) => device.as_mut(),
         }
     }
@@ -141,6 +141,11 @@ impl<'a> Hearing<'a> {
         code::files::all(&self.submission)
     }
 
+    /// Whether its time is measured, beside that of a reference.
+    pub fn is_timed(&self) -> bool {
+        self.submission.manifest.language != Language::Cuda
+    }
+
     /// Why time and memory are of no interest, where they are not.
     pub fn not_worth_measuring(&self) -> Option<&'static str> {
         match self.started {
@@ -173,7 +178,7 @@ impl<'a> Hearing<'a> {
         self.measuring = true;
         let started = Instant::now();
         match self.summon(watch) {
-            Ok(Stand::Process(dock)) => self.measure_process(dock, reference, watch),
+            Ok(Stand::Process(dock)) => self.measure_process(*dock, reference, watch),
             Ok(Stand::Device(device)) => self.measure_device(*device, watch),
             Err(trouble) => self.examined.findings.push(cannot_start(&trouble)),
         }
@@ -251,7 +256,7 @@ impl<'a> Hearing<'a> {
             Artefact::Module(_) | Artefact::Library(_) => {
                 let dock = Dock::start(&self.order.cage, &self.submission, artefact, self.rubric.limits)?;
                 self.applied = Some(dock.session.applied().clone());
-                Stand::Process(dock)
+                Stand::Process(Box::new(dock))
             }
         };
         self.caged_s += started.elapsed().as_secs_f64();
@@ -275,8 +280,11 @@ impl<'a> Hearing<'a> {
 
     fn inspect_code(&mut self) {
         let files = code::files::of(&self.submission.folder, self.submission.manifest.language);
-        let entry_points: Vec<&str> =
-            self.submission.challenge.operations.iter().map(|operation| operation.name).collect();
+        let operations = self.submission.challenge.operations;
+        let entry_points: Vec<&str> = match &self.submission.manifest.kernels {
+            Some(kernels) => kernels.names(),
+            None => operations.iter().map(|operation| operation.name).collect(),
+        };
         let facts = inspect(&files, self.submission.manifest.language, &entry_points);
         self.examined.findings.extend(facts.findings());
         self.measured.measurements.extend(facts.measurements());

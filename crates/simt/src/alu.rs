@@ -172,12 +172,14 @@ pub(crate) fn rare_avx2(inst: &Inst, lists: &[Box<[Reg]>], regs: &mut Registers,
 }
 
 /// [`step_inline`] in a function of its own.
+#[cfg(test)]
 #[inline(never)]
 pub(crate) fn step(inst: &Inst, lists: &[Box<[Reg]>], regs: &mut Registers, mask: u32) -> Option<u32> {
     step_inline(inst, lists, regs, mask, rare)
 }
 
 /// [`step`] for machines that [have AVX2](has_avx2).
+#[cfg(test)]
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,bmi1,bmi2,popcnt,lzcnt,f16c")]
 #[inline(never)]

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::program::{Kernel, Site};
+use crate::program::Kernel;
 
 /// A kind of fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -81,12 +81,13 @@ pub struct Line {
 }
 
 impl Line {
-    /// That of an instruction.
+    /// That of an instruction; of the one before that has a line, where a compiler left it without.
     pub(crate) fn of(kernel: &Kernel, pc: u32) -> Line {
-        let site = kernel.sites.get(pc as usize).copied().unwrap_or(Site::default());
-        match kernel.files.get(site.file as usize) {
-            Some(file) if site.line > 0 => Line { file: Some(file.clone()), line: site.line },
-            _ => Line { file: None, line: site.ptx },
+        let known = kernel.sites.iter().take(pc as usize + 1).rev().find(|site| site.line > 0);
+        let ptx = kernel.sites.get(pc as usize).map_or(0, |site| site.ptx);
+        match known.and_then(|site| Some((kernel.files.get(site.file as usize)?, site.line))) {
+            Some((file, line)) => Line { file: Some(file.clone()), line },
+            None => Line { file: None, line: ptx },
         }
     }
 }

@@ -23,6 +23,7 @@
 //!
 //! Source costs points by these ratios only; a finding here is never more than minor.
 
+mod cuda;
 mod definition;
 mod facts;
 pub(crate) mod files;
@@ -85,8 +86,11 @@ pub struct CodeFacts {
 /// of the contract's operations, with or without C's `tribunal_`.
 pub fn inspect(files: &[SourceFile], language: Language, entry_points: &[&str]) -> CodeFacts {
     let cpp = Dialect::headers_are_cpp(language, files.iter().map(|file| file.path.as_str()));
+    let plain: Vec<Option<SourceFile>> =
+        files.iter().map(|file| (language == Language::Cuda).then(|| cuda::as_cpp(file))).collect();
+    let read = files.iter().zip(&plain).map(|(file, plain)| plain.as_ref().unwrap_or(file));
     let sources: Vec<(&SourceFile, Dialect)> =
-        files.iter().filter_map(|file| Some((file, Dialect::of(&file.path, cpp)?))).collect();
+        read.filter_map(|file| Some((file, Dialect::of(&file.path, cpp)?))).collect();
     let mut facts = CodeFacts::default();
     let mut shared = Shared::default();
     let mut scans = Vec::new();

@@ -76,7 +76,7 @@ pub fn two_rare(op: Int2, ty: Int, inst: &Inst, regs: &mut Registers, mask: u32)
             _ => short(op, i64::from(signed16(a)), i64::from(signed16(b)), true),
         }),
         Int::U32 => each!(map2(regs, inst, mask), |a, b| match op {
-            Int2::MulHi => (u64::from(a) * u64::from(b) >> 32) as u32,
+            Int2::MulHi => ((u64::from(a) * u64::from(b)) >> 32) as u32,
             Int2::Div => a.checked_div(b).unwrap_or(u32::MAX),
             Int2::Rem => a.checked_rem(b).unwrap_or(a),
             Int2::AddSat => a.saturating_add(b),
@@ -86,7 +86,7 @@ pub fn two_rare(op: Int2, ty: Int, inst: &Inst, regs: &mut Registers, mask: u32)
         Int::S32 => each!(map2(regs, inst, mask), |a, b| {
             let (a, b) = (a as i32, b as i32);
             let value = match op {
-                Int2::MulHi => (i64::from(a) * i64::from(b) >> 32) as i32,
+                Int2::MulHi => ((i64::from(a) * i64::from(b)) >> 32) as i32,
                 Int2::Div if b == 0 => -1,
                 Int2::Div => a.wrapping_div(b),
                 Int2::Rem if b == 0 => a,
@@ -98,7 +98,7 @@ pub fn two_rare(op: Int2, ty: Int, inst: &Inst, regs: &mut Registers, mask: u32)
             value as u32
         }),
         Int::U64 => each!(long2(regs, inst, mask), |a, b| match op {
-            Int2::MulHi => (u128::from(a) * u128::from(b) >> 64) as u64,
+            Int2::MulHi => ((u128::from(a) * u128::from(b)) >> 64) as u64,
             Int2::Div => a.checked_div(b).unwrap_or(u64::MAX),
             Int2::Rem => a.checked_rem(b).unwrap_or(a),
             Int2::Min => a.min(b),
@@ -110,7 +110,7 @@ pub fn two_rare(op: Int2, ty: Int, inst: &Inst, regs: &mut Registers, mask: u32)
         Int::S64 => each!(long2(regs, inst, mask), |a, b| {
             let (a, b) = (a as i64, b as i64);
             let value = match op {
-                Int2::MulHi => (i128::from(a) * i128::from(b) >> 64) as i64,
+                Int2::MulHi => ((i128::from(a) * i128::from(b)) >> 64) as i64,
                 Int2::Div if b == 0 => -1,
                 Int2::Div => a.wrapping_div(b),
                 Int2::Rem if b == 0 => a,
@@ -136,7 +136,7 @@ fn short(op: Int2, a: i64, b: i64, signed: bool) -> u32 {
         Int2::Sub => a - b,
         Int2::SubSat => (a - b).clamp(least, most),
         Int2::MulLo => a * b,
-        Int2::MulHi => a * b >> 16,
+        Int2::MulHi => (a * b) >> 16,
         Int2::Div if b == 0 => -1,
         Int2::Div => a / b,
         Int2::Rem if b == 0 => a,
@@ -176,7 +176,7 @@ pub fn three_rare(op: Int3, ty: Int, inst: &Inst, regs: &mut Registers, mask: u3
     match ty {
         Int::U16 => each!(map3(regs, inst, mask), |a, b, c| match op {
             Int3::MadLo => (a * b).wrapping_add(c) & 0xffff,
-            Int3::MadHi => (a * b >> 16).wrapping_add(c) & 0xffff,
+            Int3::MadHi => ((a * b) >> 16).wrapping_add(c) & 0xffff,
             Int3::MadWide => (a * b).wrapping_add(c),
             Int3::Sad => a.abs_diff(b).wrapping_add(c) & 0xffff,
         }),
@@ -190,19 +190,19 @@ pub fn three_rare(op: Int3, ty: Int, inst: &Inst, regs: &mut Registers, mask: u3
             }
         }),
         Int::U32 => each!(map3(regs, inst, mask), |a, b, c| match op {
-            Int3::MadHi => ((u64::from(a) * u64::from(b) >> 32) as u32).wrapping_add(c),
+            Int3::MadHi => (((u64::from(a) * u64::from(b)) >> 32) as u32).wrapping_add(c),
             _ => a.abs_diff(b).wrapping_add(c),
         }),
         Int::S32 => each!(map3(regs, inst, mask), |a, b, c| match op {
-            Int3::MadHi => ((i64::from(a as i32) * i64::from(b as i32) >> 32) as u32).wrapping_add(c),
+            Int3::MadHi => (((i64::from(a as i32) * i64::from(b as i32)) >> 32) as u32).wrapping_add(c),
             _ => (a as i32).abs_diff(b as i32).wrapping_add(c),
         }),
         Int::U64 => each!(long3(regs, inst, mask), |a, b, c| match op {
-            Int3::MadHi => ((u128::from(a) * u128::from(b) >> 64) as u64).wrapping_add(c),
+            Int3::MadHi => (((u128::from(a) * u128::from(b)) >> 64) as u64).wrapping_add(c),
             _ => a.abs_diff(b).wrapping_add(c),
         }),
         Int::S64 => each!(long3(regs, inst, mask), |a, b, c| match op {
-            Int3::MadHi => ((i128::from(a as i64) * i128::from(b as i64) >> 64) as u64).wrapping_add(c),
+            Int3::MadHi => (((i128::from(a as i64) * i128::from(b as i64)) >> 64) as u64).wrapping_add(c),
             _ => (a as i64).abs_diff(b as i64).wrapping_add(c),
         }),
     }
@@ -212,7 +212,7 @@ pub fn three_rare(op: Int3, ty: Int, inst: &Inst, regs: &mut Registers, mask: u3
 #[inline(always)]
 pub fn mul24(signed: bool, high: bool, inst: &Inst, regs: &mut Registers, mask: u32) {
     let cut = |a: u32| if signed { i64::from((a << 8) as i32 >> 8) } else { i64::from(a & 0xff_ffff) };
-    let product = |a, b| (cut(a) * cut(b) >> if high { 16 } else { 0 }) as u32;
+    let product = |a, b| ((cut(a) * cut(b)) >> if high { 16 } else { 0 }) as u32;
     match inst.c {
         Reg::NONE => map2(regs, inst, mask, product),
         _ => each!(map3(regs, inst, mask), |a, b, c| product(a, b).wrapping_add(c)),
@@ -260,9 +260,9 @@ pub fn carried(
                 Carry::Add | Carry::Sub => (a[lane], b[lane]),
                 Carry::MadLo => (a[lane].wrapping_mul(b[lane]), c[lane]),
                 Carry::MadHi if ty == Int::S64 => {
-                    ((i128::from(a[lane] as i64) * i128::from(b[lane] as i64) >> 64) as u64, c[lane])
+                    (((i128::from(a[lane] as i64) * i128::from(b[lane] as i64)) >> 64) as u64, c[lane])
                 }
-                Carry::MadHi => ((u128::from(a[lane]) * u128::from(b[lane]) >> 64) as u64, c[lane]),
+                Carry::MadHi => (((u128::from(a[lane]) * u128::from(b[lane])) >> 64) as u64, c[lane]),
             };
             let (first, over) = if op == Carry::Sub { x.overflowing_sub(y) } else { x.overflowing_add(y) };
             let last = bit(lane).into();
@@ -282,12 +282,12 @@ pub fn carried(
                 Carry::Add => x + y + carry,
                 // A borrow makes the upper half all ones.
                 Carry::Sub => x.wrapping_sub(y).wrapping_sub(carry),
-                Carry::MadLo => (x * y & 0xffff_ffff) + u64::from(c[lane]) + carry,
+                Carry::MadLo => ((x * y) & 0xffff_ffff) + u64::from(c[lane]) + carry,
                 Carry::MadHi if ty == Int::S32 => {
                     let product = i64::from(a[lane] as i32) * i64::from(b[lane] as i32);
                     u64::from((product >> 32) as u32) + u64::from(c[lane]) + carry
                 }
-                Carry::MadHi => (x * y >> 32) + u64::from(c[lane]) + carry,
+                Carry::MadHi => ((x * y) >> 32) + u64::from(c[lane]) + carry,
             }
         });
         put32(regs, inst.d, mask, lanes!(|lane| sums[lane] as u32));

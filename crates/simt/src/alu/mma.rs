@@ -34,7 +34,7 @@ struct Matrices<T> {
 #[inline(always)]
 pub fn mma(mma: Mma, inst: &Inst, lists: &[Box<[Reg]>], regs: &mut Registers, mask: u32) -> u32 {
     match mma.input {
-        MmaInput::F16 => floats(mma, 16, |bits| half::f16_to_f32(bits), inst, lists, regs, mask),
+        MmaInput::F16 => floats(mma, 16, half::f16_to_f32, inst, lists, regs, mask),
         MmaInput::Bf16 => floats(mma, 16, |bits| f32::from_bits(bits << 16), inst, lists, regs, mask),
         MmaInput::Tf32 => floats(mma, 32, |bits| f32::from_bits(bits & !0x1fff), inst, lists, regs, mask),
         MmaInput::I8(a, b) => integers(mma, 8, (a, b), inst, lists, regs, mask),

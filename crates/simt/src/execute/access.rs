@@ -88,8 +88,8 @@ fn is_contiguous(offsets: &[u64; LANES], mask: u32, size: usize) -> bool {
     let begin = offsets[first].wrapping_sub((first * size) as u64);
     if mask == u32::MAX {
         let mut off = 0;
-        for lane in 0..LANES {
-            off |= offsets[lane] ^ begin.wrapping_add((lane * size) as u64);
+        for (lane, &offset) in offsets.iter().enumerate() {
+            off |= offset ^ begin.wrapping_add((lane * size) as u64);
         }
         return off == 0;
     }
@@ -250,7 +250,8 @@ impl Machine<'_> {
                 )
             });
         }
-        let mut admitted = group.mask & !outside & !askew;
+        // What is askew is fetched as it lies there, so that no other fault follows from it.
+        let mut admitted = group.mask & !outside;
         if closed && admitted != 0 {
             let lane = admitted.trailing_zeros() as usize;
             let place = self.place_name(group.target);
@@ -435,7 +436,7 @@ impl Machine<'_> {
         let tick = self.tick;
         let mut visit = |shadow: &mut Shadow, actor: &Actor<'_>, cell: usize| {
             let first = group.offsets[0] as usize;
-            if group.row && mask == u32::MAX && !strong && size >= cell && first % (LINE * cell) == 0 {
+            if group.row && mask == u32::MAX && !strong && size >= cell && first.is_multiple_of(LINE * cell) {
                 let shift = (size / cell).trailing_zeros() as u8;
                 let mark = actor.mark(request.thread(0), ((1u32 << cell) - 1) as u8, false);
                 let write = request.way != Way::Read;
@@ -773,19 +774,13 @@ impl Machine<'_> {
         let given = active & (u32::MAX >> (32 - 8 * u32::from(count)));
         let rows = self.read_rows(Space::Shared, &addresses, (given, 16), pc, warp.index, block);
         let list = &self.kernel.lists[inst.d.index()];
-        for (matrix, reg) in list.iter().enumerate().take(count.into()) {
+        for (matrix, &reg) in list.iter().enumerate().take(count.into()) {
             let value = |row: usize, column: usize| {
                 let bytes = &rows[8 * matrix + row][2 * column..][..2];
-                u32::from(u16::from_le_bytes([bytes[0], bytes[1]]))
+                u16::from_le_bytes([bytes[0], bytes[1]])
             };
-            for lane in lanes(active) {
-                let (row, column) = (lane / 4, lane % 4 * 2);
-                let pair = match transposed {
-                    false => [value(row, column), value(row, column + 1)],
-                    true => [value(column, row), value(column + 1, row)],
-                };
-                warp.regs.w32[reg.index()][lane] = pair[0] | pair[1] << 16;
-            }
+            let values = std::array::from_fn(|row| std::array::from_fn(|column| value(row, column)));
+            alu::spread_matrix(&values, transposed, reg, &mut warp.regs, active);
         }
     }
 

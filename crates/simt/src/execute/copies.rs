@@ -81,11 +81,11 @@ impl Machine<'_> {
             rows = self.read_rows(Space::Global, &from, (whole, bytes.into()), pc, warp.index, block);
         }
         for (lane, size) in partial {
-            for byte in 0..usize::from(size) {
-                let mut at = from;
-                at[lane] += byte as u64;
+            let mut at = from;
+            for to in rows[lane].iter_mut().take(size.into()) {
                 let row = self.read_rows(Space::Global, &at, (1 << lane, 1), pc, warp.index, block);
-                rows[lane][byte] = row[lane][0];
+                *to = row[lane][0];
+                at[lane] += 1;
             }
         }
         for lane in lanes(active) {

@@ -11,6 +11,14 @@ const VERSION_MIN: u32 = 14;
 /// What is included before every source.
 const PRELUDE: &str = "tribunal/prelude.h";
 
+/// Keeps the compiler from loading in every lane what the source reads in some: no GPU minds, but who watches each access would take it
+/// for a read of what nobody wrote, or for a race.
+const UNSPECULATIVE: [&str; 3] = [
+    "-two-entry-phi-node-folding-threshold=0",
+    "-phi-node-folding-threshold=0",
+    "-spec-exec-max-speculation-cost=0",
+];
+
 /// What every source gets. Products and sums are fused, as nvcc does; nothing else departs from IEEE arithmetic.
 const FLAGS: [&str; 16] = [
     "-x",
@@ -68,6 +76,7 @@ impl Clang {
         };
         let mut flags: Vec<String> = FLAGS.map(str::to_owned).to_vec();
         // `--cuda-feature` says the same, from version 15 on.
+        flags.extend(UNSPECULATIVE.iter().flat_map(|option| ["-mllvm", option]).map(str::to_owned));
         flags.extend(["-Xclang", "-target-feature", "-Xclang", ptx, "-include", PRELUDE].map(str::to_owned));
         flags
     }

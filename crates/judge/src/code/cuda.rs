@@ -1,0 +1,85 @@
+//! CUDA as C++: what CUDA adds to it is blanked, byte for byte, so that lines and columns stay.
+
+use crate::SourceFile;
+
+/// Words that say where a function or a variable lives, and nothing of its form.
+const QUALIFIERS: [&str; 10] = [
+    "__device__",
+    "__global__",
+    "__host__",
+    "__shared__",
+    "__constant__",
+    "__managed__",
+    "__forceinline__",
+    "__noinline__",
+    "__restrict__",
+    "__grid_constant__",
+];
+
+/// A qualifier with arguments.
+const BOUNDS: &str = "__launch_bounds__";
+
+/// The file without CUDA's qualifiers.
+pub(super) fn as_cpp(file: &SourceFile) -> SourceFile {
+    let mut text = file.text.clone().into_bytes();
+    for word in QUALIFIERS {
+        for (at, _) in file.text.match_indices(word) {
+            if is_word(&text, at, word.len()) {
+                text[at..at + word.len()].fill(b' ');
+            }
+        }
+    }
+    for (at, _) in file.text.match_indices(BOUNDS) {
+        if let Some(end) = closed(&file.text[at..]) {
+            // Lines keep their number.
+            text[at..at + end].iter_mut().filter(|byte| **byte != b'\n').for_each(|byte| *byte = b' ');
+        }
+    }
+    let text = String::from_utf8(text).expect("whole characters were replaced by spaces");
+    SourceFile { text, ..file.clone() }
+}
+
+fn is_word(text: &[u8], at: usize, length: usize) -> bool {
+    let in_name = |byte: Option<&u8>| byte.is_some_and(|&byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    !in_name(at.checked_sub(1).and_then(|before| text.get(before))) && !in_name(text.get(at + length))
+}
+
+/// Where the first parentheses end, if they come at once and do.
+fn closed(text: &str) -> Option<usize> {
+    let open = text.find('(')?;
+    if !text[BOUNDS.len()..open].trim().is_empty() {
+        return None;
+    }
+    let mut depth = 0usize;
+    for (at, byte) in text.bytes().enumerate().skip(open) {
+        match byte {
+            b'(' => depth += 1,
+            b')' if depth == 1 => return Some(at + 1),
+            b')' => depth -= 1,
+            _ => {}
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn qualifiers_are_blank_and_lines_stay() {
+        let text = "extern \"C\" __global__ void __launch_bounds__(\n (32 * 4)) k() { int my__device__x; }\n__device__ Entry nothing();";
+        let file = SourceFile { path: "kernel.cu".to_owned(), text: text.to_owned() };
+        let plain = as_cpp(&file).text;
+        assert_eq!(plain.len(), text.len());
+        let words: Vec<&str> = plain.split_whitespace().collect();
+        assert_eq!(words.join(" "), "extern \"C\" void k() { int my__device__x; } Entry nothing();");
+        assert_eq!(plain.lines().count(), 3);
+    }
+
+    #[test]
+    fn what_never_closes_stays() {
+        let file = SourceFile { path: "kernel.cu".to_owned(), text: "__launch_bounds__((é".to_owned() };
+        assert_eq!(as_cpp(&file).text, file.text);
+    }
+}
