@@ -43,7 +43,7 @@ pub(crate) fn find() -> Result<PathBuf, MachineError> {
         ["/usr/local/cuda/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib64"].map(Into::into).to_vec();
     folders.extend(packages());
     let mut found: Vec<PathBuf> = folders.iter().flat_map(|folder| libraries(folder)).collect();
-    found.sort_by_key(|path| path.file_name().and_then(|name| version_in(name)));
+    found.sort_by_key(|path| path.file_name().and_then(version_in));
     found.pop().ok_or_else(|| MachineError::Missing {
         what: "NVRTC".into(),
         remedy: format!("pip install nvidia-cuda-nvrtc, or set {VARIABLE} to its library, or ask for clang"),
