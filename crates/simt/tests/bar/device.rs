@@ -13,6 +13,9 @@ use tribunal_simt::ptx::Module;
 
 const SCHEDULES: [Schedule; 3] = [Schedule::Forward, Schedule::Reverse, Schedule::Random(7)];
 
+/// Some fifty times what the longest launch takes: a loop that does not end is found soon.
+const INSTRUCTIONS_MAX: u32 = 100_000_000;
+
 /// A file of PTX, of which kernels are made as they are asked for.
 pub struct Source {
     module: Module,
@@ -115,7 +118,7 @@ impl Device {
             shared: u32::try_from(shape.shared).expect("no more than a block may have"),
             arguments,
         };
-        let settings = Settings { schedule: self.schedule, ..Settings::default() };
+        let settings = Settings { schedule: self.schedule, limit: INSTRUCTIONS_MAX };
         let report: Report = execute::launch(&source.kernel(kernel), &launch, &mut self.memory, &settings)
             .unwrap_or_else(|refusal| panic!("{kernel}, {shape:?}: {refusal}"));
         let faults: Vec<String> = report.faults.iter().take(5).map(ToString::to_string).collect();

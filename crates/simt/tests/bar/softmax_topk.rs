@@ -196,6 +196,8 @@ fn splits() {
         ("f16", 9001, 256, 128, 3),
         ("bf16", 4096, 1, 256, 2),
         ("f32", 10, 4, 64, 8),
+        // Many tiles and few winners: the last tile of a part has none, and more than k are still held.
+        ("f32", 20_000, 2, 64, 3),
     ] {
         let logits = random(format, 3, vocab);
         let (answer, _) = logits.split(k, block, splits);
