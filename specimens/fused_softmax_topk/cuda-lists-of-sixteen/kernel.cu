@@ -18,16 +18,19 @@ __device__ bool before(Entry a, Entry b) { return a.logit > b.logit || (a.logit 
 
 // What a thread keeps of the entries it sees: the first of them in order.
 struct List {
-    Entry entries[KEPT];
+    Entry entries[KEPT], last;
     int held;
+
+    __device__ List() : last(nothing()), held(0) {}
 
     __device__ Entry at(int place) const { return place < held ? entries[place] : nothing(); }
 
     __device__ void offer(Entry entry) {
-        if (!before(entry, at(KEPT - 1))) return;
+        if (!before(entry, last)) return;
         int place = held < KEPT ? held++ : KEPT - 1;
         for (; place > 0 && before(entry, entries[place - 1]); place--) entries[place] = entries[place - 1];
         entries[place] = entry;
+        if (held == KEPT) last = entries[KEPT - 1];
     }
 };
 
@@ -101,7 +104,6 @@ extern "C" __global__ void softmax_topk(const float *logits, float *probs, long 
     sum = block_sum(sum);
 
     List list;
-    list.held = 0;
     for (int i = threadIdx.x; i < vocab; i += THREADS) list.offer({x[i], i});
 
     for (int rank = 0, taken = 0; rank < k; rank++) {
