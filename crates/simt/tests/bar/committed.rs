@@ -17,7 +17,7 @@ const SOURCES: [&str; 4] = [
     "crates/simt/tests/cuda/hand_counts",
 ];
 
-/// As submissions are compiled, with the same headers.
+/// As submissions are compiled, with the same headers, but as freely as the compiler likes: these kernels are clean even so.
 const FLAGS: [&str; 17] = [
     "-x",
     "cuda",

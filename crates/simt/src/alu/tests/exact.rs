@@ -177,10 +177,6 @@ impl Format {
         ((1 << (self.exponent - 1)) - 1) << self.fraction
     }
 
-    pub fn bits(self) -> u32 {
-        self.fraction + self.exponent + 1
-    }
-
     /// A zero in place of a subnormal number.
     pub fn flushed(self, bits: u64) -> u64 {
         if self.is_subnormal(bits) { bits & self.sign() } else { bits }
