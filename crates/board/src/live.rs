@@ -334,7 +334,8 @@ fn open_plain(path: &Path) -> Option<fs::File> {
 fn lock_new(folder: &Path) -> io::Result<NamedTempFile> {
     for _ in 0..10 {
         fs::create_dir_all(folder)?;
-        if !is_ours(folder) {
+        // It may be gone again.
+        if !is_ours(folder) && fs::symlink_metadata(folder).is_ok() {
             return Err(io::Error::other(format!("{} is a link, and leads elsewhere", folder.display())));
         }
         let made = tempfile::Builder::new()

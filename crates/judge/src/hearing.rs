@@ -1,5 +1,6 @@
 //! A submission before the court: built, started, tried, measured, ruled on.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -212,6 +213,13 @@ impl<'a> Hearing<'a> {
         let passes = self.submission.manifest.claims.get("passes").copied();
         let measured = hear_traffic(self.challenge, &self.plan(), &mut device, passes, watch);
         self.measured.append(measured);
+        // What went wrong at these sizes and at no smaller ones.
+        let known: BTreeSet<&str> =
+            self.examined.findings.iter().map(|finding| finding.id.as_str()).collect();
+        let new =
+            |finding: &Finding| finding.outcome == Outcome::Fail && !known.contains(finding.id.as_str());
+        let found: Vec<Finding> = device.findings().into_iter().filter(new).collect();
+        self.examined.findings.extend(found);
         self.caged_s += device.worked_s();
         self.omit("performance: time is measured on a GPU, and there is none here".to_owned());
     }

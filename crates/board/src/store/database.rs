@@ -387,6 +387,8 @@ enum State {
 }
 
 fn state(connection: &Connection) -> rusqlite::Result<State> {
+    // All is read at one moment: another process may be making the tables.
+    let _moment = connection.is_autocommit().then(|| connection.unchecked_transaction()).transpose()?;
     let number = |query: &str| connection.query_row(query, [], |row| row.get::<_, i64>(0));
     let application = number("PRAGMA application_id")?;
     let form = number("PRAGMA user_version")?;

@@ -107,3 +107,20 @@ fn bare_text_keeps_instructions_and_lines() {
     let text = "//\n// made\n.version 8.0\n\n\t.loc\t1 2 3 // a.cu:2\n$L__tmp1:\n\tret;\n\t.section .debug_loc { }\n\t.file 1 \"a.cu\"\n\t.section .debug_abbrev\n{\n.b8 1\n}\n";
     assert_eq!(bare(text), ".version 8.0\n\t.loc\t1 2 3\n\tret;\n\t.file 1 \"a.cu\"\n");
 }
+
+#[test]
+fn what_is_judged_is_the_bar() {
+    for (kernels, challenge) in
+        [("softmax_topk.cu", "fused_softmax_topk"), ("layer_norm.cu", "layer_norm_backward")]
+    {
+        let read = |path: &str| std::fs::read_to_string(repository().join(path)).expect("it is there");
+        let (bar, judged) = (
+            read(&format!("crates/kernels/cuda/{kernels}")),
+            read(&format!("specimens/{challenge}/cuda-reference/{kernels}")),
+        );
+        assert!(
+            bar == judged,
+            "specimens/{challenge}/cuda-reference/{kernels} is a copy, and no longer the same"
+        );
+    }
+}
