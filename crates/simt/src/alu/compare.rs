@@ -69,7 +69,7 @@ fn floats<T: Copy, U: PartialOrd>(a: &[T; 32], b: &[T; 32], basic: Basic, number
         Basic::Equal => ballot!(|lane| number(a[lane]) == number(b[lane])),
         Basic::Differ => ballot!(|lane| {
             let (a, b) = (number(a[lane]), number(b[lane]));
-            a != b
+            a.partial_cmp(&b).is_some_and(std::cmp::Ordering::is_ne)
         }),
         Basic::Less => ballot!(|lane| number(a[lane]) < number(b[lane])),
         Basic::AtMost => ballot!(|lane| number(a[lane]) <= number(b[lane])),

@@ -37,7 +37,7 @@ pub fn odd(near: f64, rest: f64) -> f64 {
     // Truncated, and then a one. Numbers of one sign are ordered as their bits are.
     let beyond = (bits ^ rest.to_bits()) >> 63;
     // Of infinities, `rest` is NaN.
-    if rest != 0.0 { f64::from_bits((bits - beyond) | 1) } else { near }
+    if rest.abs() > 0.0 { f64::from_bits((bits - beyond) | 1) } else { near }
 }
 
 /// The sum that is exactly zero has the sign of its terms; if they differ, that of the rounding.
