@@ -517,7 +517,7 @@ fn unread(submission: &Submission) -> Vec<String> {
     }
     // Of kernels in CUDA the passes are counted.
     let is_counted = |claim: &&str| *claim == "passes" && manifest.language == Language::Cuda;
-    if !manifest.claims.keys().all(|claim| is_counted(claim)) {
+    if !manifest.claims.keys().all(is_counted) {
         omissions.push("its claims were not checked: this version does not assess claims".to_owned());
     }
     omissions

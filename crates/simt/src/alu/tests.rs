@@ -87,8 +87,8 @@ impl Random {
             3 => one.wrapping_add(self.below(ulp << 1)).wrapping_sub(ulp),
             // Few bits, so that there are ties.
             4 => {
-                (one & infinity).wrapping_add(self.below(24) << of.fraction) - 12 * ulp
-                    | self.below(16) << (of.fraction - 4)
+                ((one & infinity).wrapping_add(self.below(24) << of.fraction) - 12 * ulp)
+                    | (self.below(16) << (of.fraction - 4))
             }
             _ => one.wrapping_add(self.next() % (12 * ulp)).wrapping_sub(6 * ulp),
         };

@@ -1,6 +1,6 @@
 //! Runs a launch: blocks one after the other, warps of a block in turns, lanes of a warp together.
 //!
-//! Lanes that go apart at a branch run as [fragments](warp) and meet at the branch's immediate post-dominator. An operation of a warp waits
+//! Lanes that go apart at a branch run as fragments (`warp.rs`) and meet at the branch's immediate post-dominator. An operation of a warp waits
 //! for the lanes that its mask names. A block that does not come to its end takes turns with the next, so that blocks may wait for each
 //! other. Every order is a function of the [`Schedule`], so a launch repeats exactly.
 

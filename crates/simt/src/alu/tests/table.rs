@@ -88,8 +88,13 @@ pub struct Form {
     pub op: Op,
     pub operands: [Kind; 4],
     pub results: [Kind; 2],
-    pub model: Box<dyn Fn(&Case, usize) -> Outcome>,
+    pub model: Model,
 }
+
+/// What a lane of a case comes to.
+type Model = Box<dyn Fn(&Case, usize) -> Outcome>;
+/// An operation, its name, and what it does of two.
+type Named<T, A, B, R> = (T, &'static str, fn(A, B) -> R);
 
 const INTS: [Int; 6] = [Int::U16, Int::S16, Int::U32, Int::S32, Int::U64, Int::S64];
 const ROUNDS: [Round; 4] = [Round::Nearest, Round::Zero, Round::Down, Round::Up];
@@ -238,7 +243,7 @@ fn integers(table: &mut Table) {
         let (bits, signed, kind) = (width(ty), is_signed(ty), Kind::Int(ty));
         let value = move |of: u64| number(of, bits, signed);
         let name = int_name(ty);
-        let twos: [(Int2, &str, fn(i128, i128) -> i128); 7] = [
+        let twos: [Named<Int2, i128, i128, i128>; 7] = [
             (Int2::Add, "add", |a, b| a + b),
             (Int2::Sub, "sub", |a, b| a - b),
             (Int2::MulLo, "mul.lo", |a, b| a.wrapping_mul(b)),
@@ -273,8 +278,8 @@ fn integers(table: &mut Table) {
         }
         let high = move |a: u64, b: u64| match bits {
             // The product of two u64 may not fit: one factor by halves.
-            64 => (value(a) * (value(b) >> 32) + (value(a) * (value(b) & 0xffff_ffff) >> 32)) >> 32,
-            _ => value(a) * value(b) >> bits,
+            64 => (value(a) * (value(b) >> 32) + ((value(a) * (value(b) & 0xffff_ffff)) >> 32)) >> 32,
+            _ => (value(a) * value(b)) >> bits,
         };
         table.lane_by_lane(
             ("mul.hi", name),
@@ -377,7 +382,7 @@ fn integers(table: &mut Table) {
         let name = if signed { "s32" } else { "u32" };
         for high in [false, true] {
             let product =
-                move |a, b| number(a, 24, signed) * number(b, 24, signed) >> if high { 16 } else { 0 };
+                move |a, b| (number(a, 24, signed) * number(b, 24, signed)) >> if high { 16 } else { 0 };
             let op = Op::Mul24 { signed, high };
             let (mul, mad) = if high { ("mul24.hi", "mad24.hi") } else { ("mul24.lo", "mad24.lo") };
             table.lane_by_lane((mul, name), &[], Integers, op, (&[word, word], word), move |[a, b, ..]| {
@@ -486,7 +491,7 @@ fn bits(table: &mut Table) {
     let word = Kind::Int(Int::U32);
     for ty in [Bits::B16, Bits::B32, Bits::B64, Bits::Pred] {
         let (count, kind, name) = bit_kind(ty);
-        let logics: [(Logic, &str, fn(bool, bool) -> bool); 3] = [
+        let logics: [Named<Logic, bool, bool, bool>; 3] = [
             (Logic::And, "and", |a, b| a && b),
             (Logic::Or, "or", |a, b| a || b),
             (Logic::Xor, "xor", |a, b| a != b),
@@ -659,7 +664,7 @@ fn bits(table: &mut Table) {
             },
         );
     }
-    let modes: [(PrmtMode, &str, fn(u64, usize) -> u64); 7] = [
+    let modes: [Named<PrmtMode, u64, usize, u64>; 7] = [
         (PrmtMode::Index, "", |c, i| c >> (4 * i) & 15),
         (PrmtMode::Forward4, ".f4e", |c, i| (c & 3) + i as u64),
         (PrmtMode::Backward4, ".b4e", |c, i| ((c & 3) + 8 - i as u64) % 8),
@@ -945,7 +950,7 @@ fn to_format(of: Format, value: f64) -> u64 {
     let sign = if value.is_sign_negative() { of.sign() } else { 0 };
     match value {
         value if value.is_infinite() => sign | of.infinity(),
-        value if value == 0.0 => sign,
+        0.0 => sign,
         value => of.nearest(&Fraction::of(F64, value.to_bits()), Round::Nearest),
     }
 }
@@ -1031,9 +1036,7 @@ fn acosh(a: f64) -> f64 {
     }
     // By what it is above 1, where nearly all bits go, and without the square of a large number.
     let above = a - 1.0;
-    if a < 1.0 {
-        f64::NAN
-    } else if a > 1e9 {
+    if a > 1e9 {
         a.ln() + std::f64::consts::LN_2
     } else {
         (above + (2.0 * above + above * above).sqrt()).ln_1p()
