@@ -2,7 +2,7 @@
 //!
 //! The text is read whole ([`Module::parse`]): its form, its variables and the names of its kernels. Only the kernel that is
 //! asked for ([`Module::kernel`]) is looked at closer, so that what is not emulated in one does not keep another from running:
-//! instructions are checked (`check.rs`) with all their modifiers, functions are put in where they are called, lanes that go apart
+//! instructions are checked (`check/`) with all their modifiers, functions are put in where they are called, lanes that go apart
 //! are told where they meet again (`flow.rs`), and registers that are never in use together share a slot (`slots.rs`).
 //!
 //! Whatever is not known is refused by its name; nothing is ignored but what cannot change a result: hints for caches and
