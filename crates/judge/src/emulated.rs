@@ -3,7 +3,7 @@
 //! Its PTX is data to the court, run by an interpreter that reaches nothing but the buffers of a call. Every launch is watched, and what
 //! it did wrong or asked of the memory is kept until the court asks for it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use tribunal_contract::launch::{Buffer, Kernels, Launch, Plan, PlanError, Role, State, Value};
@@ -20,14 +20,11 @@ use tribunal_simt::ptx::Module;
 use crate::measure::Weighed;
 use crate::{Dimension, Finding, Outcome, Severity, Subject, examine::finding_about};
 
-/// Warp instructions that one launch may take: seconds.
-const LAUNCH_MOST: u32 = 1 << 28;
+/// Warp instructions that one call may take: some ten seconds.
+const CALL_MOST: u32 = 1 << 28;
 
 /// A call that took more is not made again in another order.
 const AGAIN_MOST: u64 = 1 << 22;
-
-/// Bytes that a call may ask for: emulated memory is memory of this process, several times over.
-const BYTES_MOST: u64 = 4 << 30;
 
 /// What a call asked of the device's memory.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -87,8 +84,10 @@ pub struct Emulated {
     traffic: Traffic,
     scratch: u64,
     instructions: u64,
-    launched: BTreeSet<String>,
+    launched: bool,
     most_bytes: u64,
+    /// Bytes that the buffers of a call may have.
+    limit_bytes: u64,
     worked_s: f64,
 }
 
@@ -99,21 +98,21 @@ struct Held {
 }
 
 impl Emulated {
-    /// Reads the kernels that the manifest launches out of PTX.
+    /// Reads the kernels that the manifest launches out of PTX. The buffers of a call may have `limit_bytes`: as much as a process of any other
+    /// language may take.
     ///
     /// # Errors
     /// If the PTX is none that can be emulated, or has no such kernel.
-    pub fn load(challenge: &'static Challenge, launches: Kernels, ptx: &str) -> Result<Self, Fault> {
+    pub fn load(
+        challenge: &'static Challenge,
+        launches: Kernels,
+        ptx: &str,
+        limit_bytes: u64,
+    ) -> Result<Self, Fault> {
         let load = |message: String| Fault::Load { message };
         let module = Module::parse(ptx).map_err(|error| load(error.to_string()))?;
         let mut kernels = BTreeMap::new();
         for name in launches.names() {
-            if !module.kernels().any(|there| there == name) {
-                let there = module.kernels().collect::<Vec<_>>().join("`, `");
-                return Err(load(format!(
-                    "there is no kernel `{name}`, only `{there}`: is it `extern \"C\"`?"
-                )));
-            }
             kernels.insert(name.to_owned(), module.kernel(name).map_err(|error| load(error.to_string()))?);
         }
         Ok(Self {
@@ -127,8 +126,9 @@ impl Emulated {
             traffic: Traffic::default(),
             scratch: 0,
             instructions: 0,
-            launched: BTreeSet::new(),
+            launched: false,
             most_bytes: 0,
+            limit_bytes,
             worked_s: 0.0,
         })
     }
@@ -143,65 +143,43 @@ impl Emulated {
         self.worked_s
     }
 
-    /// Instructions of warps so far.
-    pub fn instructions(&self) -> u64 {
-        self.instructions
-    }
-
     /// What was wrong with how kernels did their work, whatever their answers were; a pass if nothing was.
     pub fn findings(&self) -> Vec<Finding> {
+        let failed = |about: &str, check: &str, dimension, severity, message, suspect| {
+            finding_about(about, check, dimension, Outcome::Fail, severity, message, Some(suspect))
+        };
         let mut findings = Vec::new();
         for Seen { fault, during } in &self.seen {
-            let (severity, dimension) = weight(fault.kind);
-            let kernel = &fault.kernel;
-            let message = format!("kernel `{kernel}`, {fault}, first in {during}");
+            let (kernel, name) = (&fault.kernel, fault.kind.name());
             let line = fault.line.to_string();
             let about = format!("sanitizer/{kernel}/{}", line.trim_start_matches("./").replace(' ', "_"));
             let check = match &fault.other {
                 // Two races at one line are with two others.
-                Some(other) => format!("{}_with_line_{}", fault.kind.name(), other.line),
-                None => fault.kind.name().to_owned(),
+                Some(other) => format!("{name}_with_line_{}", other.line),
+                None => name.to_owned(),
             };
-            let suspect = Some(fault.kind.name());
-            findings.push(finding_about(
+            let message = format!("kernel `{kernel}`, {fault}, first in {during}");
+            findings.push(failed(
                 &about,
                 &check,
-                dimension,
-                Outcome::Fail,
-                severity,
+                Dimension::Correctness,
+                severity(fault.kind),
                 message,
-                suspect,
+                name,
             ));
         }
-        if self.seen.is_empty() && !self.launched.is_empty() {
-            let clean = format!("{} instructions of warps", self.instructions);
-            let (outcome, severity) = (Outcome::Pass, Severity::Note);
-            findings.push(finding_about(
-                "sanitizer",
-                "clean",
-                Dimension::Correctness,
-                outcome,
-                severity,
-                clean,
-                None,
-            ));
+        if self.seen.is_empty() && self.launched {
+            let message = format!("{} instructions of warps", self.instructions);
+            let (dimension, note) = (Dimension::Correctness, Severity::Note);
+            findings.push(finding_about("sanitizer", "clean", dimension, Outcome::Pass, note, message, None));
         }
         for (operation, buffer) in &self.unordered {
             let message = format!(
                 "{operation} gives another `{buffer}` when blocks and warps run in another order, as they may on a GPU at any time"
             );
             let about = format!("sanitizer/{operation}");
-            let (outcome, severity) = (Outcome::Fail, Severity::Minor);
-            let suspect = Some("order_dependent");
-            findings.push(finding_about(
-                &about,
-                "same_in_any_order",
-                Dimension::Stability,
-                outcome,
-                severity,
-                message,
-                suspect,
-            ));
+            let (dimension, minor) = (Dimension::Stability, Severity::Minor);
+            findings.push(failed(&about, "same_in_any_order", dimension, minor, message, "order_dependent"));
         }
         findings
     }
@@ -211,15 +189,16 @@ impl Emulated {
             Argument::State(id) => Some(*id),
             _ => None,
         });
-        let held = using.map(|id| self.states[&id].clone());
+        let missing = || Fault::Refused { message: "the state is gone".to_owned() };
+        let held = using.map(|id| self.states.get(&id).cloned().ok_or_else(missing)).transpose()?;
         let plan = self.launches.plan(self.challenge, call, held.as_ref().map(|held| &held.state));
         let plan = plan.map_err(|error| match error {
             PlanError::Missing { .. } => Fault::Load { message: error.to_string() },
             error => Fault::Refused { message: error.to_string() },
         })?;
         let bytes: u64 = plan.buffers.iter().map(Buffer::size_bytes).sum();
-        if bytes > BYTES_MOST {
-            return Err(Fault::Memory { limit_bytes: BYTES_MOST }.into());
+        if bytes > self.limit_bytes {
+            return Err(Fault::Memory { limit_bytes: self.limit_bytes }.into());
         }
         self.most_bytes = self.most_bytes.max(bytes);
         let is_scratch = |buffer: &&Buffer| buffer.role == Role::Scratch;
@@ -254,9 +233,12 @@ impl Emulated {
         during: Option<&str>,
     ) -> Result<(), Trouble> {
         let mut used: BTreeMap<usize, f64> = BTreeMap::new();
+        let mut left = CALL_MOST;
         for launch in &plan.launches {
+            let settings = Settings { schedule, limit: left };
             let report =
-                self.launch(launch, pointers, schedule).map_err(|message| Fault::Refused { message })?;
+                self.launch(launch, pointers, &settings).map_err(|message| Fault::Refused { message })?;
+            left = left.saturating_sub(u32::try_from(report.meter.instructions).unwrap_or(u32::MAX));
             let Some(during) = during else {
                 if report.finished {
                     continue;
@@ -264,7 +246,7 @@ impl Emulated {
                 return Err(stopped(&report).into());
             };
             self.instructions += report.meter.instructions;
-            self.launched.insert(launch.kernel.clone());
+            self.launched = true;
             for (index, (buffer, meter)) in plan.buffers.iter().zip(&report.meter.buffers).enumerate() {
                 let traffic = self.traffic.buffers.entry(buffer.name.clone()).or_default();
                 traffic.read += meter.read.bytes as f64;
@@ -298,7 +280,7 @@ impl Emulated {
         &mut self,
         launch: &Launch,
         pointers: &[Pointer],
-        schedule: Schedule,
+        settings: &Settings,
     ) -> Result<Report, String> {
         let argument = |value: &Value| match value {
             Value::Pointer(index) => simt::Argument::Pointer(pointers[*index]),
@@ -316,8 +298,7 @@ impl Emulated {
             shared: launch.shared_bytes,
             arguments: launch.arguments.iter().map(argument).collect(),
         };
-        let settings = Settings { schedule, limit: LAUNCH_MOST };
-        execute::launch(&self.kernels[&launch.kernel], &asked, &mut self.memory, &settings)
+        execute::launch(&self.kernels[&launch.kernel], &asked, &mut self.memory, settings)
             .map_err(|refusal| refusal.to_string())
     }
 
@@ -450,13 +431,12 @@ fn stopped(report: &Report) -> Fault {
 }
 
 /// How much a fault weighs. What is undefined may come out right here and wrong on a GPU.
-fn weight(kind: Kind) -> (Severity, Dimension) {
-    let severity = match kind {
+fn severity(kind: Kind) -> Severity {
+    match kind {
         Kind::BarrierAfterExit => Severity::Major,
         Kind::NeverWaited => Severity::Minor,
         _ => Severity::Critical,
-    };
-    (severity, Dimension::Correctness)
+    }
 }
 
 impl Subject for Emulated {
@@ -510,5 +490,86 @@ impl Weighed for Emulated {
 
     fn idle_cpu_s(&mut self, _: Duration) -> Result<f64, Trouble> {
         Ok(0.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use tribunal_contract::{DType, Manifest, TensorSpec, challenges};
+
+    use super::*;
+    use crate::examine::{Examined, Unwatched};
+    use crate::trial::hear_cases;
+    use crate::{Effort, Plan, Seed};
+
+    /// The bar's softmax, as it is judged, but from PTX that lies beside its source: no compiler is asked for.
+    fn softmax_topk(change: impl Fn(String) -> String, limit_bytes: u64) -> Emulated {
+        let house = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let read = |path: &str| std::fs::read_to_string(house.join(path)).expect("it is in the tree");
+        let manifest = read("specimens/fused_softmax_topk/cuda-reference/tribunal.toml");
+        let manifest = Manifest::parse(&manifest, "tribunal.toml").expect("a manifest");
+        let ptx = change(read("crates/kernels/cuda/softmax_topk.ptx"));
+        let challenge = challenges::find(manifest.challenge).expect("a contract");
+        Emulated::load(challenge, manifest.kernels.expect("launches"), &ptx, limit_bytes).expect("kernels")
+    }
+
+    fn try_cases(device: &mut Emulated) -> Examined {
+        let challenge = crate::challenges::find("fused_softmax_topk").expect("a court");
+        let plan =
+            Plan { seed: Seed::PUBLIC, effort: Effort::Quick, capabilities: vec!["float16", "bfloat16"] };
+        hear_cases(challenge, &plan, device, &Unwatched)
+    }
+
+    fn failures(findings: &[Finding]) -> Vec<&str> {
+        let failed = findings.iter().filter(|finding| finding.outcome != Outcome::Pass);
+        failed.map(|finding| finding.id.as_str()).collect()
+    }
+
+    #[test]
+    fn the_bar_is_right_and_clean() {
+        let mut device = softmax_topk(|ptx| ptx, 1 << 30);
+        assert_eq!(failures(&try_cases(&mut device).findings), [""; 0]);
+        let findings = device.findings();
+        assert_eq!(
+            findings.iter().map(|finding| finding.id.as_str()).collect::<Vec<_>>(),
+            ["sanitizer:clean"]
+        );
+    }
+
+    /// One call, of one row of logits in no order.
+    fn call(device: &mut Emulated, vocab: usize, k: usize) -> Result<Answer, Trouble> {
+        let values: Vec<f64> = (0..vocab).map(|i| (i * 7919 % 1009) as f64 / 100.0).collect();
+        let logits = Tensor::from_f64(DType::Float32, [1, 1, vocab], &values);
+        let outputs = [DType::Float32, DType::Int64].map(|dtype| TensorSpec::new(dtype, [1, 1, k]));
+        device.call(&Call {
+            operation: "softmax_topk",
+            inputs: vec![Argument::Tensor(&logits), Argument::Integer(k as i64)],
+            outputs: outputs.to_vec(),
+            makes: None,
+        })
+    }
+
+    #[test]
+    fn barriers_that_are_left_out_are_told_as_races_with_their_lines() {
+        let mut device = softmax_topk(|ptx| ptx.replace("bar.sync", "// bar.sync"), 1 << 30);
+        // What comes of it, if anything does, is not the question.
+        drop(call(&mut device, 2000, 8));
+        let findings = device.findings();
+        let races: Vec<&Finding> =
+            findings.iter().filter(|finding| finding.suspect.as_deref() == Some("shared_race")).collect();
+        assert!(!races.is_empty());
+        assert!(races.iter().all(|race| race.severity == Severity::Critical));
+        assert!(races.iter().any(|race| race.message.contains("softmax_topk.cu:")), "{:?}", races[0].message);
+    }
+
+    #[test]
+    fn a_call_that_wants_too_much_memory_gets_none() {
+        let mut device = softmax_topk(|ptx| ptx, 1000);
+        let Err(Trouble::Fault(fault)) = call(&mut device, 512, 1) else {
+            panic!("2 KiB of logits in 1000 bytes")
+        };
+        assert_eq!(fault, Fault::Memory { limit_bytes: 1000 });
     }
 }

@@ -18,7 +18,7 @@ use crate::examine::{Examined, Watch, finding_about};
 use crate::machine;
 use crate::measure::Weighed;
 use crate::rubric::Limits;
-use crate::trial::{Measured, hear_cases, hear_measurements, hear_traffic, is_critically_wrong};
+use crate::trial::{Measured, hear_cases, hear_device, hear_measurements, is_critically_wrong};
 use crate::{
     Challenge, Dimension, Effort, Finding, Outcome, Plan, Rubric, Seed, Severity, SourceFile, Subject,
     Verdict,
@@ -46,6 +46,20 @@ enum Stand {
 }
 
 impl Stand {
+    fn take(
+        cage: &Cage,
+        submission: &Submission,
+        artefact: &Artefact,
+        limits: Limits,
+    ) -> Result<Self, Trouble> {
+        Ok(match artefact {
+            Artefact::Ptx(ptx) => Self::Device(Box::new(on_device(submission, ptx, limits)?)),
+            Artefact::Module(_) | Artefact::Library(_) => {
+                Self::Process(Box::new(Dock::start(cage, submission, artefact, limits)?))
+            }
+        })
+    }
+
     fn subject(&mut self) -> &mut dyn Weighed {
         match self {
             Self::Process(dock) => dock.as_mut(),
@@ -211,7 +225,7 @@ impl<'a> Hearing<'a> {
     /// An emulated device has memory that can be weighed and traffic that can be counted, and no time.
     fn measure_device(&mut self, mut device: Emulated, watch: &dyn Watch) {
         let passes = self.submission.manifest.claims.get("passes").copied();
-        let measured = hear_traffic(self.challenge, &self.plan(), &mut device, passes, watch);
+        let measured = hear_device(self.challenge, &self.plan(), &mut device, passes, watch);
         self.measured.append(measured);
         // What went wrong at these sizes and at no smaller ones.
         let known: BTreeSet<&str> =
@@ -259,14 +273,10 @@ impl<'a> Hearing<'a> {
             None => self.order.workshop.make(&self.submission, &|what| watch.step(what))?,
         };
         let artefact = self.artefact.insert(artefact);
-        let stand = match artefact {
-            Artefact::Ptx(ptx) => Stand::Device(Box::new(on_device(&self.submission, ptx)?)),
-            Artefact::Module(_) | Artefact::Library(_) => {
-                let dock = Dock::start(&self.order.cage, &self.submission, artefact, self.rubric.limits)?;
-                self.applied = Some(dock.session.applied().clone());
-                Stand::Process(Box::new(dock))
-            }
-        };
+        let stand = Stand::take(&self.order.cage, &self.submission, artefact, self.rubric.limits)?;
+        if let Stand::Process(dock) = &stand {
+            self.applied = Some(dock.session.applied().clone());
+        }
         self.caged_s += started.elapsed().as_secs_f64();
         self.started = true;
         Ok(stand)
@@ -458,12 +468,13 @@ impl Weighed for Dock {
 }
 
 /// Puts a submission's kernels on an emulated device.
-fn on_device(submission: &Submission, ptx: &Ptx) -> Result<Emulated, Trouble> {
+fn on_device(submission: &Submission, ptx: &Ptx, limits: Limits) -> Result<Emulated, Trouble> {
     let unreadable =
         |error: std::io::Error| Fault::Load { message: format!("the PTX cannot be read: {error}") };
     let text = std::fs::read(&ptx.path).map_err(unreadable)?;
     let launches = submission.manifest.kernels.clone().expect("a CUDA manifest says what it launches");
-    Ok(Emulated::load(submission.challenge, launches, &String::from_utf8_lossy(&text))?)
+    let text = String::from_utf8_lossy(&text);
+    Ok(Emulated::load(submission.challenge, launches, &text, limits.memory_bytes)?)
 }
 
 fn cannot_start(trouble: &Trouble) -> Finding {
@@ -533,7 +544,7 @@ pub fn replay_submission(
     let challenge = crate::challenges::find(submission.challenge.id).expect("every contract has a court");
     let limits = Rubric::parse(challenge.rubric()).expect("the rubrics are checked by a test").limits;
     let artefact = order.workshop.make(submission, &|what| watch.step(what))?;
-    let mut dock = Dock::start(&order.cage, submission, &artefact, limits)?;
-    let replay = crate::examine::replay(challenge, case, &mut dock, order.seed);
+    let mut stand = Stand::take(&order.cage, submission, &artefact, limits)?;
+    let replay = crate::examine::replay(challenge, case, stand.subject(), order.seed);
     replay.transpose().map_err(|error: MachineError| Trouble::Machine(error))
 }

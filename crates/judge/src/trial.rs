@@ -103,9 +103,9 @@ pub fn hear_measurements(
     measured
 }
 
-/// Weighs what an emulated device keeps, and counts what kernels ask of its memory. `passes` is how often each input is read, as the
-/// submission claims.
-pub fn hear_traffic(
+/// All that can be measured on an emulated device: what fewer bits cost, what is kept, and what kernels ask of the memory. `passes` is how
+/// often the largest input is read, as the submission claims.
+pub fn hear_device(
     challenge: &dyn Challenge,
     plan: &Plan,
     device: &mut Emulated,
@@ -117,6 +117,9 @@ pub fn hear_traffic(
     let workloads = challenge.workloads(&Plan { effort: Effort::Quick, ..plan.clone() });
     let mut rng = plan.seed.rng("measurements");
     watch.phase("measurements", None);
+    if let Err(trouble) = rounding(&workloads, device, &mut rng, watch, &mut measured) {
+        measured.trouble("precision", Dimension::Completeness, &trouble);
+    }
     if let Err(trouble) = memory(&workloads, device, &mut rng, watch, &mut measured) {
         measured.trouble("memory", Dimension::Memory, &trouble);
     }
@@ -169,16 +172,17 @@ impl Measured {
         let inputs = traffic.buffers.iter().filter(|(_, buffer)| buffer.input && buffer.size > 0.0);
         let largest = inputs.max_by(|a, b| a.1.size.total_cmp(&b.1.size));
         let Some((input, buffer)) = largest else { return };
+        // What follows is written so that a NaN fails.
         let reads = buffer.read / buffer.size;
         self.measurements.push(plain("reads_per_element", &format!("{input}, {name}"), reads, "reads", 1.0));
-        let failed = (reads > MANY_READS).then(|| {
+        let failed = (!(reads <= MANY_READS)).then(|| {
             let message =
                 format!("reads each element of `{input}` {reads:.1} times in {name}; once would do");
             (Severity::Minor, message, Some("extra_passes"))
         });
         self.push_finding(&about, "reads_inputs_once", Dimension::Memory, failed);
         let scattered = traffic.moved() / traffic.bytes();
-        let failed = (scattered > SCATTERED).then(|| {
+        let failed = (!(scattered <= SCATTERED)).then(|| {
             let message = format!(
                 "moves {scattered:.1} bytes in sectors of {SECTOR} for each byte that it asks for in {name}: lanes of a warp access memory far apart"
             );
@@ -186,7 +190,6 @@ impl Measured {
         });
         self.push_finding(&about, "accesses_are_coalesced", Dimension::Memory, failed);
         let Some(claimed) = claimed else { return };
-        // So that a NaN fails.
         let holds = (reads - claimed).abs() <= CLAIM_OFF;
         let failed = (!holds).then(|| {
             let message = format!(

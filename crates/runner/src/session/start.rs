@@ -53,9 +53,8 @@ impl Plan {
             }
             Artefact::Ptx(_) => {
                 return Err(MachineError::Missing {
-                    what: "a host for CUDA kernels".into(),
-                    remedy: "build a shared library with the C ABI and submit that with language = \"c\""
-                        .into(),
+                    what: "a process for CUDA kernels".into(),
+                    remedy: "the judge runs them on an emulated device".into(),
                 });
             }
         };
