@@ -551,17 +551,34 @@ mod tests {
         })
     }
 
+    /// PTX without one barrier of a kernel, counted from its end.
+    fn without_barrier(ptx: &str, kernel: &str, from_end: usize) -> String {
+        let begin = ptx.find(&format!(".entry {kernel}(")).expect("it has the kernel");
+        let end = ptx[begin + 1..].find(".entry").map_or(ptx.len(), |at| begin + 1 + at);
+        let barriers: Vec<usize> =
+            ptx[begin..end].match_indices("bar.sync").map(|(at, _)| begin + at).collect();
+        let at = barriers[barriers.len() - 1 - from_end];
+        [&ptx[..at], "// ", &ptx[at..]].concat()
+    }
+
     #[test]
-    fn barriers_that_are_left_out_are_told_as_races_with_their_lines() {
-        let mut device = softmax_topk(|ptx| ptx.replace("bar.sync", "// bar.sync"), 1 << 30);
-        // What comes of it, if anything does, is not the question.
-        drop(call(&mut device, 2000, 8));
-        let findings = device.findings();
-        let races: Vec<&Finding> =
-            findings.iter().filter(|finding| finding.suspect.as_deref() == Some("shared_race")).collect();
-        assert!(!races.is_empty());
-        assert!(races.iter().all(|race| race.severity == Severity::Critical));
-        assert!(races.iter().any(|race| race.message.contains("softmax_topk.cu:")), "{:?}", races[0].message);
+    fn a_barrier_that_is_left_out_is_told_as_races_with_their_lines() {
+        for from_end in 0..3 {
+            let without = |ptx: String| without_barrier(&ptx, "softmax_topk_f32", from_end);
+            let mut device = softmax_topk(without, 1 << 30);
+            // What comes of it, if anything does, is not the question.
+            drop(call(&mut device, 2000, 8));
+            let findings = device.findings();
+            let races: Vec<&Finding> =
+                findings.iter().filter(|finding| finding.suspect.as_deref() == Some("shared_race")).collect();
+            assert!(!races.is_empty(), "without barrier {from_end} from the end");
+            assert!(races.iter().all(|race| race.severity == Severity::Critical));
+            assert!(
+                races.iter().all(|race| race.message.contains("softmax_topk.cu:")),
+                "{:?}",
+                races[0].message
+            );
+        }
     }
 
     #[test]
