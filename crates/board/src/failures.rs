@@ -7,6 +7,9 @@ use tribunal_judge::{Finding, Outcome, Severity, Verdict};
 
 use crate::words;
 
+/// What an emulated device watched is about a line of a kernel, in the place of a case.
+const SANITIZER: &str = "sanitizer/";
+
 /// Failures that one defect explains, or that at least look alike.
 #[derive(Debug)]
 pub(crate) struct Kind<'a> {
@@ -41,8 +44,11 @@ impl Kind<'_> {
         if self.outcome == Outcome::Integrity { "cheat" } else { self.severity.name() }
     }
 
-    /// The cases in words: `12 cases: batch 8, shapes 4`.
+    /// The cases in words: `12 cases: batch 8, shapes 4`, or the places in a kernel.
     pub(crate) fn extent(&self) -> String {
+        if self.finding.case.starts_with(SANITIZER) {
+            return words::count(self.cases(), "place");
+        }
         match self.families.as_slice() {
             [(family, cases)] => words::count(*cases, &format!("{family} case")),
             families => {
@@ -90,6 +96,8 @@ fn kind<'a>(
         .map(|finding| (finding.smallest.as_deref().unwrap_or(&finding.case), *finding))
         .min_by_key(|(case, _)| (extent(case), case.len()))
         .expect("a kind has findings");
+    // Each place has a message of its own.
+    let message = if smallest.starts_with(SANITIZER) { Some(finding.message.as_str()) } else { message };
     let mut fields: Vec<&'static str> = Vec::new();
     let mut cases: BTreeMap<_, BTreeSet<&str>> = BTreeMap::new();
     for finding in findings {
@@ -126,8 +134,9 @@ fn field_names(challenge: &str) -> Vec<&'static str> {
     names
 }
 
-/// A check without the field that it begins with: `dx_within_budget` is `dx` and `within_budget`.
+/// A check without the field that it begins with, `dx_within_budget` is `dx` and `within_budget`, and without the other line of a race.
 fn class<'a>(check: &'a str, fields: &[&'static str]) -> (Option<&'static str>, &'a str) {
+    let check = check.split_once("_with_line_").map_or(check, |(kind, _)| kind);
     fields
         .iter()
         .find_map(|field| Some((Some(*field), check.strip_prefix(field)?.strip_prefix('_')?)))
@@ -166,6 +175,23 @@ mod tests {
         assert_eq!(kinds[0].smallest, "batch/gamma_random/2x3/float32");
         assert_eq!(kinds[0].message, "row 0 is right alone and wrong in a batch");
         assert_eq!(kinds[0].extent(), "5 cases: shapes 1, batch 4");
+    }
+
+    #[test]
+    fn races_are_one_kind_on_any_lines() {
+        let mut verdict = samples::rejected();
+        let race = |line: u32, other: u32| {
+            let mut race = verdict.failures()[0].clone();
+            race.case = format!("sanitizer/softmax/kernel.cu:{line}");
+            race.check = format!("shared_race_with_line_{other}");
+            race.suspect = Some("shared_race".to_owned());
+            race
+        };
+        verdict.findings = vec![race(25, 30), race(25, 31), race(30, 25)];
+        let kinds = kinds(&verdict);
+        assert_eq!(kinds.iter().map(|kind| kind.title.as_str()).collect::<Vec<_>>(), ["shared race"]);
+        assert_eq!(kinds[0].extent(), "2 places");
+        assert_eq!(kinds[0].smallest, "sanitizer/softmax/kernel.cu:25");
     }
 
     #[test]

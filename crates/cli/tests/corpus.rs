@@ -24,6 +24,13 @@ struct Expected {
     stopped_by: Option<String>,
 }
 
+impl Expected {
+    fn of(folder: &Path) -> Self {
+        let text = std::fs::read_to_string(folder.join("expected.toml")).expect("expected.toml beside it");
+        toml::from_str(&text).unwrap_or_else(|error| panic!("{folder:?}: {error}"))
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Kind {
@@ -127,8 +134,7 @@ fn judge(folder: &Path) -> Vec<Judged> {
     let mut judged: BTreeMap<String, Judged> = BTreeMap::new();
     for verdict in lines {
         let folder = PathBuf::from(verdict["submission"]["folder"].as_str().expect("a folder"));
-        let text = std::fs::read_to_string(folder.join("expected.toml")).expect("expected.toml beside it");
-        let expected: Expected = toml::from_str(&text).unwrap_or_else(|error| panic!("{folder:?}: {error}"));
+        let expected = Expected::of(&folder);
         let name = folder.file_name().expect("a name").to_string_lossy().into_owned();
         assert_eq!(verdict["submission"]["name"], name.as_str(), "the manifest's name is the folder's");
         assert!(!expected.why.is_empty());
@@ -201,4 +207,49 @@ fn every_exploit_is_contained() {
     for judged in judged.iter().filter(|judged| judged.expected.outcome == "disqualified") {
         assert_eq!(judged.verdict["score"], 0.0, "{}", judged.name);
     }
+}
+
+/// The other tests hold every verdict to what this page says. `TRIBUNAL_UPDATE_DOCS=1` writes it anew.
+#[test]
+fn the_page_of_diagnoses_is_what_verdicts_are_held_to() {
+    let mut page = "# What the judge finds, and what it calls it\n\n\
+        Submissions with known defects, and honest ones done in ways that could be mistaken for one. `cargo test -p tribunal --test \
+        corpus` judges them all and fails if a defect is missed or gets another name, or if an honest one is accused in any dimension \
+        of running it; this page is written by `TRIBUNAL_UPDATE_DOCS=1 cargo test -p tribunal --test corpus the_page`. *Costs* are \
+        what the rubric takes from right answers: passes too many, bytes too many.\n"
+        .to_owned();
+    for challenge in ["layer_norm_backward", "fused_softmax_topk", "kv_cache"] {
+        let folder = house().join("specimens").join(challenge);
+        let mut specimens: Vec<(String, Expected)> = std::fs::read_dir(&folder)
+            .expect("specimens")
+            .flatten()
+            .filter(|entry| entry.path().is_dir())
+            .map(|entry| (entry.file_name().to_string_lossy().into_owned(), Expected::of(&entry.path())))
+            .collect();
+        specimens.sort_by(|a, b| a.0.cmp(&b.0));
+        let count = |kind| specimens.iter().filter(|(_, expected)| expected.kind == kind).count();
+        let (honest, odd) = (count(Kind::Honest), count(Kind::HonestOdd));
+        page += &format!(
+            "\n## {challenge}\n\n{} defective: all found, all named. {honest} honest and {odd} honest but odd: none accused.\n\n",
+            count(Kind::Defective)
+        );
+        page += "| specimen | called | in | what is wrong |\n|---|---|---|---|\n";
+        for (name, expected) in specimens.iter().filter(|(_, expected)| expected.kind == Kind::Defective) {
+            let suspect = expected.suspect.as_deref().expect("a name for every defect");
+            let dimension = expected.dimension.as_deref().expect("a dimension for every defect");
+            page += &format!("| {name} | `{suspect}` | {dimension} | {} |\n", expected.why);
+        }
+        page += "\n| honest but odd | costs | what is odd |\n|---|---|---|\n";
+        for (name, expected) in specimens.iter().filter(|(_, expected)| expected.kind == Kind::HonestOdd) {
+            page += &format!("| {name} | {} | {} |\n", expected.costs.join(", "), expected.why);
+        }
+    }
+    let path = house().join("docs/diagnosis.md");
+    if std::env::var_os("TRIBUNAL_UPDATE_DOCS").is_some() {
+        std::fs::write(&path, &page).expect("a page to write");
+    }
+    assert!(
+        std::fs::read_to_string(&path).is_ok_and(|kept| kept == page),
+        "docs/diagnosis.md is not what the specimens say: TRIBUNAL_UPDATE_DOCS=1 writes it"
+    );
 }

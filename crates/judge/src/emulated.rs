@@ -4,9 +4,10 @@
 //! it did wrong or asked of the memory is kept until the court asks for it.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
-use tribunal_contract::launch::{Buffer, Kernels, Launch, Plan, PlanError, Role, State, Value};
+use tribunal_contract::launch::{Buffer, Kernels, Launch, Plan, PlanError, Role, Signature, State, Value};
 use tribunal_contract::{Answer, Argument, Call, Challenge, Fault, StateId, Tensor};
 use tribunal_runner::Trouble;
 use tribunal_simt::execute;
@@ -20,8 +21,9 @@ use tribunal_simt::ptx::Module;
 use crate::measure::Weighed;
 use crate::{Dimension, Finding, Outcome, Severity, Subject, examine::finding_about};
 
-/// Warp instructions that one call may take: some ten seconds.
-const CALL_MOST: u32 = 1 << 28;
+/// Warp instructions that a call may take: some seconds, and of large buffers more, for who looks at each byte again and again.
+const CALL_MOST: RangeInclusive<u64> = 1 << 24..=1 << 28;
+const BYTE_MOST: u64 = 1 << 11;
 
 /// A call that took more is not made again in another order.
 const AGAIN_MOST: u64 = 1 << 22;
@@ -110,10 +112,14 @@ impl Emulated {
         limit_bytes: u64,
     ) -> Result<Self, Fault> {
         let load = |message: String| Fault::Load { message };
-        let module = Module::parse(ptx).map_err(|error| load(error.to_string()))?;
+        let module = Module::parse(ptx).map_err(|error| load(format!("its PTX, {error}")))?;
         let mut kernels = BTreeMap::new();
         for name in launches.names() {
-            kernels.insert(name.to_owned(), module.kernel(name).map_err(|error| load(error.to_string()))?);
+            let kernel = module.kernel(name).map_err(|error| load(format!("its PTX, {error}")))?;
+            kernels.insert(name.to_owned(), kernel);
+        }
+        for launched in launches.signatures() {
+            check_signature(&launched, &kernels[launched.kernel]).map_err(load)?;
         }
         Ok(Self {
             challenge,
@@ -152,7 +158,7 @@ impl Emulated {
         for Seen { fault, during } in &self.seen {
             let (kernel, name) = (&fault.kernel, fault.kind.name());
             let line = fault.line.to_string();
-            let about = format!("sanitizer/{kernel}/{}", line.trim_start_matches("./").replace(' ', "_"));
+            let about = format!("sanitizer/{kernel}/{}", line.replace(' ', "_"));
             let check = match &fault.other {
                 // Two races at one line are with two others.
                 Some(other) => format!("{name}_with_line_{}", other.line),
@@ -233,7 +239,9 @@ impl Emulated {
         during: Option<&str>,
     ) -> Result<(), Trouble> {
         let mut used: BTreeMap<usize, f64> = BTreeMap::new();
-        let mut left = CALL_MOST;
+        let bytes: u64 = plan.buffers.iter().map(Buffer::size_bytes).sum();
+        let most = CALL_MOST.start().saturating_add(BYTE_MOST.saturating_mul(bytes)).min(*CALL_MOST.end());
+        let mut left = u32::try_from(most).expect("the most there may be fits");
         for launch in &plan.launches {
             let settings = Settings { schedule, limit: left };
             let report =
@@ -424,6 +432,28 @@ fn describe(call: &Call<'_>) -> String {
 }
 
 /// What a fault that ends a launch is to a call.
+/// Holds what the manifest calls a kernel with against the parameters that it has.
+fn check_signature(launched: &Signature<'_>, kernel: &Kernel) -> Result<(), String> {
+    let Signature { operation, kernel: name, arguments } = launched;
+    if arguments.len() != kernel.params.len() {
+        return Err(format!(
+            "`{operation}` launches `{name}` with as many arguments as {}, and it takes {}",
+            arguments.len(),
+            kernel.params.len()
+        ));
+    }
+    for (place, ((argument, bytes), param)) in arguments.iter().zip(&kernel.params).enumerate() {
+        if *bytes != param.size as usize {
+            return Err(format!(
+                "`{operation}` launches `{name}` with `{argument}`, of {bytes} bytes, as argument {}, which has {} there",
+                place + 1,
+                param.size
+            ));
+        }
+    }
+    Ok(())
+}
+
 fn stopped(report: &Report) -> Fault {
     let fault = report.faults.iter().find(|fault| fault.kind.ends());
     let message = fault.map_or_else(|| "it did not finish".to_owned(), ToString::to_string);

@@ -70,8 +70,8 @@ pub struct Measured {
 }
 
 /// Whether answers to ordinary inputs are wrong. They earn no speed: nothing is measured then.
-pub fn is_critically_wrong(findings: &[Finding]) -> bool {
-    findings.iter().any(|finding| {
+pub fn is_critically_wrong<'f>(findings: impl IntoIterator<Item = &'f Finding>) -> bool {
+    findings.into_iter().any(|finding| {
         matches!(finding.outcome, Outcome::Fail | Outcome::Integrity)
             && finding.severity == Severity::Critical
     })

@@ -141,6 +141,9 @@ impl Releases {
     }
 
     pub fn acquire(&self, address: u64, acquired: &mut Acquired) {
+        if self.locations.is_empty() {
+            return;
+        }
         let Some(location) = self.locations.get(&address) else { return };
         match acquired.iter_mut().find(|(known, _)| *known == address) {
             Some((_, count)) => *count = location.count,
@@ -200,12 +203,17 @@ impl Actor<'_> {
         Mark { tick: self.tick, block: self.block, pc: self.pc, thread, bytes, atomic }
     }
 
-    #[inline]
-    fn ordered(&self, mark: &Mark, thread: u16) -> bool {
+    /// Whether every thread of a warp comes after.
+    fn all_ordered(&self, mark: &Mark, warp: usize) -> bool {
         if mark.block != self.block {
             return self.others.is_none_or(|(releases, acquired)| releases.orders(mark, acquired));
         }
-        mark.thread == thread || self.clocks.sees(usize::from(thread) / 32, mark)
+        self.clocks.sees(warp, mark)
+    }
+
+    #[inline]
+    fn ordered(&self, mark: &Mark, thread: u16) -> bool {
+        mark.block == self.block && mark.thread == thread || self.all_ordered(mark, usize::from(thread) / 32)
     }
 }
 
@@ -226,6 +234,13 @@ impl Cell {
         }
         self.read = actor.mark(thread, bytes, atomic);
         race
+    }
+
+    /// Whether every thread of a warp may read without a race.
+    #[inline]
+    pub fn may_be_read(&self, actor: &Actor<'_>, warp: usize, bytes: u8, atomic: bool) -> bool {
+        let may = |mark: &Mark| mark.tick == NONE || mark.bytes & bytes == 0 || actor.all_ordered(mark, warp);
+        may(&self.write) && (atomic || may(&self.atomic))
     }
 
     /// Notes a write; gives the access with which it races. A write of `same` bytes as were there races with no other write.

@@ -31,7 +31,7 @@ pub fn page(challenge: &Challenge) -> String {
         text += "\n";
     }
     text += "Tensors are float32 unless a capability says more. Refuse what you cannot answer: raise an exception in \
-             Python, return non-zero in C. A refusal of valid input is a failure, and so is an answer to invalid input.\n";
+             Python, return non-zero in C, say when with `refuse` in a manifest for CUDA. A refusal of valid input is a failure, and so is an answer to invalid input.\n";
     if !challenge.capabilities.is_empty() {
         text += "\n## Capabilities\n\n";
         for capability in challenge.capabilities {

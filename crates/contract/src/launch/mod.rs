@@ -66,6 +66,28 @@ impl Kernels {
         names.dedup();
         names
     }
+
+    /// What kernels are launched with, for all launches.
+    pub fn signatures(&self) -> impl Iterator<Item = Signature<'_>> {
+        self.procedures.iter().flat_map(|(operation, procedure)| {
+            procedure.launches.iter().map(|rule| Signature {
+                operation,
+                kernel: &rule.kernel,
+                arguments: rule.arguments.iter().map(Operand::told).collect(),
+            })
+        })
+    }
+}
+
+/// What a kernel is launched with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Signature<'a> {
+    /// The operation.
+    pub operation: &'static str,
+    /// The kernel.
+    pub kernel: &'a str,
+    /// The arguments, each as the manifest has it and with its bytes.
+    pub arguments: Vec<(String, usize)>,
 }
 
 /// What is done for one operation.
@@ -121,4 +143,15 @@ enum Operand {
         value: Expression,
         dtype: DType,
     },
+}
+
+impl Operand {
+    /// As the manifest has it, and its bytes.
+    fn told(&self) -> (String, usize) {
+        match self {
+            Self::Buffer(name) => (name.clone(), size_of::<u64>()),
+            Self::Real { name, dtype } => (name.clone(), dtype.size_bytes()),
+            Self::Number { value, dtype } => (value.to_string(), dtype.size_bytes()),
+        }
+    }
 }

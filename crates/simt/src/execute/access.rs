@@ -32,6 +32,24 @@ struct Group {
     offsets: [u64; LANES],
     /// Whether the lanes lie beside one another in their order.
     row: bool,
+    /// Whether all go to one address.
+    one: bool,
+}
+
+impl Group {
+    /// The offset of the first lane.
+    fn first(&self) -> u64 {
+        self.offsets[self.mask.trailing_zeros() as usize]
+    }
+
+    /// Bytes from one lane's storage to the next one's, where that is the same for all. `size` is of what each accesses.
+    fn step(&self, size: usize) -> Option<usize> {
+        match self.target {
+            Target::Local => None,
+            _ if self.one => Some(0),
+            _ => self.row.then_some(size),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,6 +117,29 @@ fn is_contiguous(offsets: &[u64; LANES], mask: u32, size: usize) -> bool {
         && lanes(mask).all(|lane| offsets[lane] == begin.wrapping_add((lane * size) as u64))
 }
 
+/// Whether all lanes go to one address.
+#[inline(always)]
+fn is_one(offsets: &[u64; LANES], mask: u32) -> bool {
+    let first = offsets[mask.trailing_zeros() as usize];
+    let mut off = 0;
+    for (lane, &offset) in offsets.iter().enumerate() {
+        off |= (offset ^ first) & u64::from(mask >> lane & 1).wrapping_neg();
+    }
+    off == 0
+}
+
+/// The words of `cell` bytes that an access touches, and which bytes of each.
+#[inline(always)]
+fn words(offset: usize, size: usize, cell: usize) -> impl Iterator<Item = (usize, u8)> {
+    let mut at = offset;
+    std::iter::from_fn(move || {
+        let (word, begin) = (at / cell, at % cell);
+        let count = (cell - begin).min((offset + size).saturating_sub(at));
+        at += count;
+        (count > 0).then_some((word, (((1u32 << count) - 1) << begin) as u8))
+    })
+}
+
 /// Different values among those of the lanes, shifted right: sorted, in the front of the array.
 fn distinct(offsets: &[u64; LANES], mask: u32, shift: u32, out: &mut [u64; LANES]) -> usize {
     let mut count = 0;
@@ -162,6 +203,7 @@ impl Machine<'_> {
     #[inline(always)]
     fn group(&self, space: Space, addresses: &[u64; LANES], mask: u32, size: usize) -> Group {
         let row = is_contiguous(addresses, mask, size);
+        let one = if row { mask.is_power_of_two() } else { is_one(addresses, mask) };
         let target = match space {
             Space::Shared => Target::Shared,
             Space::Local => Target::Local,
@@ -171,7 +213,7 @@ impl Machine<'_> {
                 let last = addresses[31 - mask.leading_zeros() as usize];
                 let segment = address::segment(first);
                 // No buffer is so long that a row could leave a segment and come back.
-                let same = if row && address::segment(last) == segment {
+                let same = if one || row && address::segment(last) == segment {
                     u32::MAX
                 } else {
                     let mut same = 0;
@@ -190,10 +232,11 @@ impl Machine<'_> {
                     Target::Nowhere => *addresses,
                     _ => alu::each_lane(|lane| address::offset(addresses[lane])),
                 };
-                return Group { target, mask: mask & same, offsets, row: row && same == u32::MAX };
+                let row = row && same == u32::MAX;
+                return Group { target, mask: mask & same, offsets, row, one };
             }
         };
-        Group { target, mask, offsets: *addresses, row }
+        Group { target, mask, offsets: *addresses, row, one }
     }
 
     /// The lanes that may access what they ask for. The others have a fault.
@@ -215,14 +258,10 @@ impl Machine<'_> {
                 Target::Param => true,
                 Target::Shared | Target::Local | Target::Nowhere => false,
             };
-        if group.row && !closed {
-            let first = group.offsets[group.mask.trailing_zeros() as usize];
-            let bytes = u64::from(group.mask.count_ones()) * size;
-            if first & (size - 1) == 0
-                && length >= bytes
-                && first <= length - bytes
-                && group.target != Target::Local
-            {
+        if (group.one || group.row && group.target != Target::Local) && !closed {
+            let first = group.first();
+            let bytes = if group.one { size } else { u64::from(group.mask.count_ones()) * size };
+            if first & (size - 1) == 0 && length >= bytes && first <= length - bytes {
                 return group.mask;
             }
         }
@@ -307,8 +346,9 @@ impl Machine<'_> {
         match group.target {
             Target::Global(place) => {
                 let write = request.way != Way::Read;
-                let sectors = if group.row && mask == group.mask {
-                    let first = group.offsets[mask.trailing_zeros() as usize];
+                let sectors = if (group.row || group.one) && mask == group.mask {
+                    let first = group.first();
+                    let bytes = if group.one { request.size as u64 } else { bytes };
                     let (first, last) = (first / SECTOR, (first + bytes - 1) / SECTOR);
                     self.counts.touch(place, write, first, last - first + 1);
                     last - first + 1
@@ -336,6 +376,8 @@ impl Machine<'_> {
             Target::Shared => {
                 let waves = if group.row && mask == u32::MAX {
                     request.size.div_ceil(4) as u64
+                } else if group.one && request.size <= 4 {
+                    1
                 } else {
                     waves(&group.offsets, mask, request.size)
                 };
@@ -405,12 +447,13 @@ impl Machine<'_> {
             Target::Local => &block.local_written,
             Target::Param | Target::Nowhere => return,
         };
-        if mask == u32::MAX
-            && group.row
-            && group.target != Target::Local
-            && written.has_range(starts[0], LANES * size)
-        {
-            return;
+        if group.target != Target::Local {
+            let first = starts[mask.trailing_zeros() as usize];
+            if group.one && written.has(first, size)
+                || mask == u32::MAX && group.row && written.has_range(first, LANES * size)
+            {
+                return;
+            }
         }
         let mut unwritten = 0u32;
         for lane in lanes(mask) {
@@ -444,14 +487,20 @@ impl Machine<'_> {
                     return;
                 }
             }
+            let mut mask = mask;
+            if group.one && request.way == Way::Read && !mask.is_power_of_two() {
+                let (first, last) = (mask.trailing_zeros() as usize, 31 - mask.leading_zeros() as usize);
+                let mut words = words(group.offsets[first] as usize, size, cell);
+                if words
+                    .all(|(word, bytes)| shadow.cell(word).may_be_read(actor, request.warp, bytes, strong))
+                {
+                    // The first and the last lane leave what all of them would.
+                    mask = 1 << first | 1 << last;
+                }
+            }
             for lane in lanes(mask) {
-                let offset = group.offsets[lane] as usize;
                 let thread = request.thread(lane);
-                let mut at = offset;
-                while at < offset + size {
-                    let (word, begin) = (at / cell, at % cell);
-                    let count = (cell - begin).min(offset + size - at);
-                    let bytes = (((1u32 << count) - 1) << begin) as u8;
+                for (word, bytes) in words(group.offsets[lane] as usize, size, cell) {
                     let cell = shadow.cell(word);
                     let race = match request.way {
                         Way::Read => cell.read(actor, thread, bytes, strong),
@@ -462,7 +511,6 @@ impl Machine<'_> {
                     if let Some(race) = race {
                         races.push((lane, race));
                     }
-                    at += count;
                 }
             }
         };
@@ -540,13 +588,14 @@ impl Machine<'_> {
                 }
             }
             let (bytes, _) = self.storage(block, group.target);
+            let from = Source { bytes, starts: &starts, mask, step: group.step(size) };
             for part in 0..usize::from(access.count) {
                 let reg = part_of(kernel, inst.d, access.count, part);
                 if reg == Reg::NONE {
                     continue;
                 }
                 let at = part * usize::from(access.bytes);
-                fetch(bytes, &starts, at, mask, access, reg, warp);
+                fetch(&from, at, access, reg, warp);
             }
         }
     }
@@ -568,18 +617,22 @@ impl Machine<'_> {
         let size = bytes * count;
         let strong = access.order != Order::Weak;
         let request = Request { way: Way::Write, size, pc, strong, warp: warp.index };
-        let mut values = [[0u8; 16]; LANES];
-        for part in 0..count {
-            let reg = part_of(kernel, inst.b, access.count, part);
-            spill(&mut values, part * bytes, access, reg, warp);
-        }
         let mut left = active;
         while left != 0 {
             let group = self.group(access.space, &addresses, left, size);
             left &= !group.mask;
             let mask = self.admit(&group, &request, block);
             if mask != 0 {
-                self.put(&group, mask, &values, &request, block);
+                let step = group.step(size);
+                self.put(&group, mask, &request, block, |to, starts| {
+                    let mut same = u32::MAX;
+                    for part in 0..count {
+                        let reg = part_of(kernel, inst.b, access.count, part);
+                        let mut to = Sink { bytes: to, starts, mask, step };
+                        same &= spill(&mut to, part * bytes, access, reg, warp);
+                    }
+                    same
+                });
                 if strong && matches!(group.target, Target::Global(_)) {
                     let release = matches!(access.order, Order::Release | Order::AcquireRelease);
                     self.release(&addresses, mask & if release { u32::MAX } else { warp.fenced }, block);
@@ -595,41 +648,22 @@ impl Machine<'_> {
         }
     }
 
-    /// Writes a value of each lane.
+    /// Lets lanes write. `write` gets the bytes of the target and where each lane's begin, and says which lanes write what is there already.
     #[inline(always)]
     fn put(
         &mut self,
         group: &Group,
         mask: u32,
-        values: &[[u8; 16]; LANES],
         request: &Request,
         block: &mut Block,
+        write: impl FnOnce(&mut [u8], &[usize; LANES]) -> u32,
     ) {
         let size = request.size;
         self.count(group, mask, request);
         let starts = self.starts(group, request.warp);
         let whole = mask == u32::MAX && group.row && group.target != Target::Local;
         let (bytes, written) = self.storage(block, group.target);
-        let mut same = 0u32;
-        // A dispatch by size: copies of a known number of bytes are moves.
-        macro_rules! copy {
-            ($size:literal) => {
-                for lane in lanes(mask) {
-                    let place: &mut [u8; $size] =
-                        (&mut bytes[starts[lane]..][..$size]).try_into().expect("as long");
-                    let value: &[u8; $size] = values[lane][..$size].try_into().expect("as long");
-                    same |= u32::from(place == value) << lane;
-                    *place = *value;
-                }
-            };
-        }
-        match size {
-            1 => copy!(1),
-            2 => copy!(2),
-            4 => copy!(4),
-            8 => copy!(8),
-            _ => copy!(16),
-        }
+        let same = write(bytes, &starts);
         if let Some(written) = written {
             if whole {
                 written.set_range(starts[0], LANES * size);
@@ -675,7 +709,11 @@ impl Machine<'_> {
             if let Target::Global(place) = group.target {
                 let meter = &mut self.counts.buffers[place];
                 meter.atomics += u64::from(mask.count_ones());
-                meter.atomic_depth += depth(&group.offsets, mask);
+                meter.atomic_depth += match (group.row, group.one) {
+                    (_, true) => mask.count_ones().into(),
+                    (true, _) => 1,
+                    _ => depth(&group.offsets, mask),
+                };
             }
             let starts = self.starts(&group, warp.index);
             self.check_written(&group, &starts, mask, &request, block);
@@ -756,7 +794,15 @@ impl Machine<'_> {
         let group = self.group(Space::Shared, addresses, mask, size);
         let mask = self.admit(&group, &request, block);
         if mask != 0 {
-            self.put(&group, mask, rows, &request, block);
+            self.put(&group, mask, &request, block, |bytes, starts| {
+                let mut same = 0;
+                for lane in lanes(mask) {
+                    let (place, value) = (&mut bytes[starts[lane]..][..size], &rows[lane][..size]);
+                    same |= u32::from(place == value) << lane;
+                    place.copy_from_slice(value);
+                }
+                same
+            });
         }
     }
 
@@ -812,36 +858,52 @@ fn depth(offsets: &[u64; LANES], mask: u32) -> u64 {
     most.unwrap_or(0) as u64
 }
 
+/// Where values of lanes are read from.
+#[derive(Clone, Copy)]
+struct Source<'m> {
+    bytes: &'m [u8],
+    /// Where each lane's bytes begin.
+    starts: &'m [usize; LANES],
+    mask: u32,
+    /// Bytes from one lane to the next, where that is the same for all.
+    step: Option<usize>,
+}
+
+impl Source<'_> {
+    /// Reads a value that lies `at` bytes behind where each lane's bytes begin.
+    #[inline(always)]
+    fn read<const N: usize, T: Copy>(&self, at: usize, out: &mut [T; LANES], value: impl Fn([u8; N]) -> T) {
+        let value_at = |start: usize| value(self.bytes[start + at..][..N].try_into().expect("as long"));
+        match self.step {
+            Some(0) => {
+                let value = value_at(self.starts[self.mask.trailing_zeros() as usize]);
+                for (lane, out) in out.iter_mut().enumerate() {
+                    *out = if self.mask >> lane & 1 == 1 { value } else { *out };
+                }
+            }
+            Some(step) if self.mask == u32::MAX => {
+                let row = self.bytes[self.starts[0]..][..LANES * step].chunks_exact(step);
+                for (out, bytes) in out.iter_mut().zip(row) {
+                    *out = value(bytes[at..][..N].try_into().expect("as long"));
+                }
+            }
+            _ => lanes(self.mask).for_each(|lane| out[lane] = value_at(self.starts[lane])),
+        }
+    }
+}
+
 /// Values of lanes from memory into a register.
 #[inline(always)]
-fn fetch(
-    bytes: &[u8],
-    starts: &[usize; LANES],
-    at: usize,
-    mask: u32,
-    access: &Access,
-    reg: Reg,
-    warp: &mut Warp,
-) {
+fn fetch(from: &Source<'_>, at: usize, access: &Access, reg: Reg, warp: &mut Warp) {
     macro_rules! narrow {
-        ($ty:ty, $to:ty) => {{
-            let out = &mut warp.regs.w32[reg.index()];
-            for lane in lanes(mask) {
-                let value: [u8; size_of::<$ty>()] =
-                    bytes[starts[lane] + at..][..size_of::<$ty>()].try_into().expect("as long");
-                out[lane] = <$ty>::from_le_bytes(value) as $to as u32;
-            }
-        }};
+        ($ty:ty, $to:ty) => {
+            from.read(at, &mut warp.regs.w32[reg.index()], |bytes| <$ty>::from_le_bytes(bytes) as $to as u32)
+        };
     }
     macro_rules! wide {
-        ($ty:ty, $to:ty) => {{
-            let out = &mut warp.regs.w64[reg.index()];
-            for lane in lanes(mask) {
-                let value: [u8; size_of::<$ty>()] =
-                    bytes[starts[lane] + at..][..size_of::<$ty>()].try_into().expect("as long");
-                out[lane] = <$ty>::from_le_bytes(value) as $to as u64;
-            }
-        }};
+        ($ty:ty, $to:ty) => {
+            from.read(at, &mut warp.regs.w64[reg.index()], |bytes| <$ty>::from_le_bytes(bytes) as $to as u64)
+        };
     }
     match (access.wide, access.bytes, access.signed) {
         (false, 1, false) => narrow!(u8, u32),
@@ -859,22 +921,56 @@ fn fetch(
     }
 }
 
-/// Values of lanes from a register, as they lie in memory.
+/// Where values of lanes are written to.
+struct Sink<'m> {
+    bytes: &'m mut [u8],
+    /// Where each lane's bytes begin.
+    starts: &'m [usize; LANES],
+    mask: u32,
+    /// Bytes from one lane to the next, where that is the same for all.
+    step: Option<usize>,
+}
+
+impl Sink<'_> {
+    /// Writes a value `at` bytes behind where each lane's bytes begin; gives the lanes that write what is there already.
+    #[inline(always)]
+    fn write<const N: usize, T: Copy>(
+        &mut self,
+        at: usize,
+        from: &[T; LANES],
+        bytes: impl Fn(T) -> [u8; N],
+    ) -> u32 {
+        let mut same = 0;
+        let mut put = |place: &mut [u8], lane: usize| {
+            let place: &mut [u8; N] = (&mut place[at..][..N]).try_into().expect("as long");
+            let value = bytes(from[lane]);
+            same |= u32::from(*place == value) << lane;
+            *place = value;
+        };
+        match self.step {
+            Some(step) if step > 0 && self.mask == u32::MAX => {
+                let row = self.bytes[self.starts[0]..][..LANES * step].chunks_exact_mut(step);
+                row.enumerate().for_each(|(lane, place)| put(place, lane));
+            }
+            _ => lanes(self.mask).for_each(|lane| put(&mut self.bytes[self.starts[lane]..], lane)),
+        }
+        same
+    }
+}
+
+/// Values of lanes from a register into memory; gives the lanes whose values are there already.
 #[inline(always)]
-fn spill(values: &mut [[u8; 16]; LANES], at: usize, access: &Access, reg: Reg, warp: &Warp) {
-    let bytes = usize::from(access.bytes);
-    if access.wide {
-        for (value, bits) in values.iter_mut().zip(&warp.regs.w64[reg.index()]) {
-            value[at..at + bytes].copy_from_slice(&bits.to_le_bytes()[..bytes]);
-        }
-    } else if bytes == 4 {
-        for (value, bits) in values.iter_mut().zip(&warp.regs.w32[reg.index()]) {
-            value[at..at + 4].copy_from_slice(&bits.to_le_bytes());
-        }
-    } else {
-        for (value, bits) in values.iter_mut().zip(&warp.regs.w32[reg.index()]) {
-            value[at..at + bytes].copy_from_slice(&bits.to_le_bytes()[..bytes]);
-        }
+fn spill(to: &mut Sink<'_>, at: usize, access: &Access, reg: Reg, warp: &Warp) -> u32 {
+    let narrow = || &warp.regs.w32[reg.index()];
+    let wide = || &warp.regs.w64[reg.index()];
+    match (access.wide, access.bytes) {
+        (false, 1) => to.write(at, narrow(), |value| (value as u8).to_le_bytes()),
+        (false, 2) => to.write(at, narrow(), |value| (value as u16).to_le_bytes()),
+        (false, _) => to.write(at, narrow(), u32::to_le_bytes),
+        (true, 1) => to.write(at, wide(), |value| (value as u8).to_le_bytes()),
+        (true, 2) => to.write(at, wide(), |value| (value as u16).to_le_bytes()),
+        (true, 4) => to.write(at, wide(), |value| (value as u32).to_le_bytes()),
+        (true, _) => to.write(at, wide(), u64::to_le_bytes),
     }
 }
 

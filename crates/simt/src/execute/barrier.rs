@@ -74,12 +74,14 @@ impl Block {
 
     /// Lets go who waits at a barrier to which all have come.
     pub fn settle(&mut self, machine: &mut Machine<'_>) {
-        // A warp that is out of its place runs: it has not ended.
-        let left = self.warps.iter().filter(|warp| !warp.is_done()).count();
         for number in 0..BARRIERS {
             let state = &self.barriers.0[number];
-            let warps = state.count.map_or(left, |count| count as usize / 32);
-            if state.arrived.is_empty() || state.arrived.len() < warps {
+            if state.arrived.is_empty() {
+                continue;
+            }
+            // A warp that is out of its place runs: it has not ended.
+            let left = || self.warps.iter().filter(|warp| !warp.is_done()).count();
+            if state.arrived.len() < state.count.map_or_else(left, |count| count as usize / 32) {
                 continue;
             }
             let all = state.count.is_none();

@@ -296,9 +296,16 @@ pub(super) fn lower<'m>(module: &'m Module, function: &'m Function) -> Result<Lo
     Ok(Lowered { builder, flow, params, param_bytes, shared_bytes })
 }
 
+/// Most bytes of shared memory that a kernel itself may size: no assembler of NVIDIA's takes more.
+const SHARED_STATIC_MAX: usize = 48 << 10;
+
 /// A kernel as it runs.
 pub(super) fn kernel(module: &Module, function: &Function) -> Result<Kernel, Error> {
     let Lowered { builder, flow, params, param_bytes, shared_bytes } = lower(module, function)?;
+    if shared_bytes as usize > SHARED_STATIC_MAX {
+        let what = "bytes of shared memory sized by the kernel; what is more a launch must ask for";
+        return Err(Error::TooMany { line: function.line, what, limit: SHARED_STATIC_MAX });
+    }
     let allocated = slots::allocate(&builder, &flow)?;
     Ok(Kernel {
         name: function.name.clone(),

@@ -113,7 +113,8 @@ impl Module {
         let mut file_numbers = HashMap::new();
         for (number, path) in &text.files {
             file_numbers.insert(*number, files.len() as u32);
-            files.push(path.clone());
+            // As clang names what lies in the folder that it runs in.
+            files.push(path.strip_prefix("./").unwrap_or(path).to_owned());
         }
         Ok(Module {
             functions,

@@ -125,10 +125,27 @@ fn without_prefix(trouble: Trouble, work: &Path) -> Trouble {
         Trouble::Fault(Fault::Build { message }) => {
             let folders =
                 ["include", "nvrtc/cccl", "nvrtc"].map(|name| format!("{}/", work.join(name).display()));
-            refusal(folders.iter().fold(message, |message, folder| message.replace(folder, "")))
+            let message = folders.iter().fold(message, |message, folder| message.replace(folder, ""));
+            refusal(match advice(&message) {
+                Some(advice) => format!("{message}\n{advice}"),
+                None => message,
+            })
         }
         other => other,
     }
+}
+
+/// What a compiler's message does not say to those who bring a file with host code.
+fn advice(message: &str) -> Option<&'static str> {
+    const HOST: [&str; 3] = ["cudaConfigureCall", "reference to __global__ function", "'main'"];
+    if HOST.iter().any(|sign| message.contains(sign)) {
+        return Some(
+            "A submission has kernels and no host code: the manifest says what is launched (docs/cuda.md).",
+        );
+    }
+    message.contains("file not found").then_some(
+        "A source can include what lies in its folder and the headers listed in docs/cuda.md, which are those of CUDA for kernels.",
+    )
 }
 
 /// Requires the kernels that the manifest launches.
