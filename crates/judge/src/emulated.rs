@@ -14,8 +14,8 @@ use tribunal_simt::execute;
 use tribunal_simt::fault::{self, Kind};
 use tribunal_simt::launch::{self as simt, Report, Schedule, Settings};
 use tribunal_simt::memory::{self, Memory, Pointer};
-use tribunal_simt::meter::SECTOR;
-use tribunal_simt::program::Kernel;
+use tribunal_simt::meter::{BufferMeter, SECTOR};
+use tribunal_simt::program::{Kernel, Space};
 use tribunal_simt::ptx::Module;
 
 use crate::measure::Weighed;
@@ -24,6 +24,12 @@ use crate::{Dimension, Finding, Outcome, Severity, Subject, examine::finding_abo
 /// Warp instructions that a call may take: some seconds, and of large buffers more, for who looks at each byte again and again.
 const CALL_MOST: RangeInclusive<u64> = 1 << 24..=1 << 28;
 const BYTE_MOST: u64 = 1 << 11;
+
+/// How long a launch may take, whatever its instructions are.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What module variables may take of a submission's memory: emulated, they are there several times.
+const VARIABLES_PART: u64 = 8;
 
 /// A call that took more is not made again in another order.
 const AGAIN_MOST: u64 = 1 << 22;
@@ -85,6 +91,8 @@ pub struct Emulated {
     unordered: BTreeMap<&'static str, String>,
     traffic: Traffic,
     scratch: u64,
+    /// Bytes that were written of variables of the module, by name.
+    variables: BTreeMap<String, u64>,
     instructions: u64,
     launched: bool,
     most_bytes: u64,
@@ -118,6 +126,12 @@ impl Emulated {
             let kernel = module.kernel(name).map_err(|error| load(format!("its PTX, {error}")))?;
             kernels.insert(name.to_owned(), kernel);
         }
+        let variables = kernels
+            .values()
+            .map(|kernel| kernel.variables.iter().map(|one| one.bytes.len() as u64).sum::<u64>());
+        if variables.max().unwrap_or(0) > limit_bytes / VARIABLES_PART {
+            return Err(Fault::Memory { limit_bytes });
+        }
         for launched in launches.signatures() {
             check_signature(&launched, &kernels[launched.kernel]).map_err(load)?;
         }
@@ -131,6 +145,7 @@ impl Emulated {
             unordered: BTreeMap::new(),
             traffic: Traffic::default(),
             scratch: 0,
+            variables: BTreeMap::new(),
             instructions: 0,
             launched: false,
             most_bytes: 0,
@@ -243,7 +258,7 @@ impl Emulated {
         let most = CALL_MOST.start().saturating_add(BYTE_MOST.saturating_mul(bytes)).min(*CALL_MOST.end());
         let mut left = u32::try_from(most).expect("the most there may be fits");
         for launch in &plan.launches {
-            let settings = Settings { schedule, limit: left };
+            let settings = Settings { schedule, limit: left, patience: PATIENCE };
             let report =
                 self.launch(launch, pointers, &settings).map_err(|message| Fault::Refused { message })?;
             left = left.saturating_sub(u32::try_from(report.meter.instructions).unwrap_or(u32::MAX));
@@ -265,6 +280,7 @@ impl Emulated {
                 let used = used.entry(index).or_default();
                 *used = used.max(unique as f64);
             }
+            self.count_variables(&launch.kernel, &report.meter.buffers[plan.buffers.len()..]);
             self.note(&report, during);
             if !report.finished {
                 return Err(stopped(&report).into());
@@ -282,6 +298,20 @@ impl Emulated {
             }
         }
         Ok(())
+    }
+
+    /// Variables of a module are memory like any other.
+    fn count_variables(&mut self, kernel: &str, meters: &[BufferMeter]) {
+        let variables = self.kernels[kernel].variables.iter().zip(meters);
+        for (variable, meter) in variables.filter(|(variable, _)| variable.space != Space::Const) {
+            let name = format!("__device__ {}", variable.name);
+            let traffic = self.traffic.buffers.entry(name.clone()).or_default();
+            traffic.read += meter.read.bytes as f64;
+            traffic.written += meter.written.bytes as f64;
+            traffic.moved += (SECTOR * (meter.read.sectors + meter.written.sectors)) as f64;
+            let written = self.variables.entry(name).or_default();
+            *written = (*written).max(SECTOR * meter.unique_sectors_written);
+        }
     }
 
     fn launch(
@@ -495,6 +525,7 @@ impl Subject for Emulated {
 
     fn restart(&mut self) -> Result<(), Trouble> {
         self.states.clear();
+        self.variables.clear();
         self.memory = Memory::new();
         Ok(())
     }
@@ -502,7 +533,8 @@ impl Subject for Emulated {
 
 impl Weighed for Emulated {
     fn own_bytes(&mut self) -> Result<u64, Trouble> {
-        Ok(self.states.values().map(|held| held.state.size_bytes()).sum())
+        let states: u64 = self.states.values().map(|held| held.state.size_bytes()).sum();
+        Ok(states + self.variables.values().sum::<u64>())
     }
 
     fn peak_bytes(&mut self) -> Result<u64, Trouble> {
@@ -515,7 +547,7 @@ impl Weighed for Emulated {
 
     fn call_weighed(&mut self, call: &Call<'_>) -> Result<(Answer, u64), Trouble> {
         let answer = self.call(call)?;
-        Ok((answer, self.scratch))
+        Ok((answer, self.scratch + self.variables.values().sum::<u64>()))
     }
 
     fn idle_cpu_s(&mut self, _: Duration) -> Result<f64, Trouble> {

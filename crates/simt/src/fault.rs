@@ -1,6 +1,7 @@
 //! What a kernel did wrong, and where.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fmt;
 
 use serde::Serialize;
@@ -33,7 +34,7 @@ pub enum Kind {
     WrongMask,
     /// Threads wait for each other, and none goes on.
     Deadlock,
-    /// The launch took more instructions than it may.
+    /// The launch took more instructions or time than it may, or did more than can be followed.
     Endless,
     /// `__trap()`, or an assertion that does not hold.
     Trap,
@@ -81,13 +82,12 @@ pub struct Line {
 }
 
 impl Line {
-    /// That of an instruction; of the one before that has a line, where a compiler left it without.
+    /// That of an instruction.
     pub(crate) fn of(kernel: &Kernel, pc: u32) -> Line {
-        let known = kernel.sites.iter().take(pc as usize + 1).rev().find(|site| site.line > 0);
-        let ptx = kernel.sites.get(pc as usize).map_or(0, |site| site.ptx);
-        match known.and_then(|site| Some((kernel.files.get(site.file as usize)?, site.line))) {
-            Some((file, line)) => Line { file: Some(file.clone()), line },
-            None => Line { file: None, line: ptx },
+        let Some(site) = kernel.sites.get(pc as usize) else { return Line { file: None, line: 0 } };
+        match kernel.files.get(site.file as usize) {
+            Some(file) if site.line > 0 => Line { file: Some(file.clone()), line: site.line },
+            _ => Line { file: None, line: site.ptx },
         }
     }
 }
@@ -186,13 +186,14 @@ impl Faults {
     /// All, by kind and place. Instructions of one line are told together.
     pub fn finish(self) -> Vec<Fault> {
         let mut faults: Vec<Fault> = Vec::new();
+        let mut places: HashMap<(Kind, Line, Option<Line>), usize> = HashMap::new();
         for (_, fault) in self.list {
-            let same = |known: &&mut Fault| {
-                known.kind == fault.kind && known.line == fault.line && known.other == fault.other
-            };
-            match faults.iter_mut().find(same) {
-                Some(known) => known.count += fault.count,
-                None => faults.push(fault),
+            match places.entry((fault.kind, fault.line.clone(), fault.other.clone())) {
+                Entry::Occupied(known) => faults[*known.get()].count += fault.count,
+                Entry::Vacant(place) => {
+                    place.insert(faults.len());
+                    faults.push(fault);
+                }
             }
         }
         faults.sort_by(|a, b| (a.kind, &a.line).cmp(&(b.kind, &b.line)));

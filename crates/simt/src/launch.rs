@@ -1,5 +1,7 @@
 //! What a launch is asked for, and what comes of it.
 
+use std::time::Duration;
+
 use serde::Serialize;
 
 use crate::fault::Fault;
@@ -65,11 +67,13 @@ pub struct Settings {
     pub schedule: Schedule,
     /// Instructions of warps that a launch may take.
     pub limit: u32,
+    /// How long it may take: not every instruction takes the same.
+    pub patience: Duration,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { schedule: Schedule::Forward, limit: 1 << 31 }
+        Settings { schedule: Schedule::Forward, limit: 1 << 31, patience: Duration::from_secs(3600) }
     }
 }
 
@@ -113,6 +117,14 @@ pub enum Refusal {
     #[error("a block asks for {asked} bytes of shared memory, and may have {most}")]
     Shared {
         /// Static and dynamic bytes.
+        asked: u64,
+        /// The limit.
+        most: u64,
+    },
+    /// Registers and local memory of a block beyond what is emulated.
+    #[error("a block's registers and local memory take {asked} bytes, and {most} are emulated")]
+    Threadwise {
+        /// What they take.
         asked: u64,
         /// The limit.
         most: u64,

@@ -5,6 +5,8 @@
 //! from memory even with a perfect cache. Shared memory serves a request in *waves*: as many as there are different words in the busiest of
 //! its 32 banks, for each half of a warp that accesses 8 bytes a lane, and each quarter that accesses 16.
 
+use std::collections::HashMap;
+
 use serde::Serialize;
 
 use crate::fault::Line;
@@ -220,6 +222,7 @@ impl Counts {
         let mut shared = SharedMeter::default();
         let (mut instructions, mut lanes) = (0, 0);
         let mut lines: Vec<LineMeter> = Vec::new();
+        let mut places: HashMap<Line, usize> = HashMap::new();
         for (pc, (inst, count)) in kernel.code.iter().zip(&self.code).enumerate() {
             if inst.op == Op::Meet || count.executed == 0 {
                 continue;
@@ -229,9 +232,9 @@ impl Counts {
             *class(&mut classes, &inst.op) += count.executed;
             add_shared(&mut shared, &count.shared);
             let line = Line::of(kernel, pc as u32);
-            let index = lines.iter().position(|known| known.line == line).unwrap_or_else(|| {
+            let index = *places.entry(line).or_insert_with_key(|line| {
                 let (global, shared) = (Traffic::default(), SharedMeter::default());
-                lines.push(LineMeter { line, instructions: 0, global, shared });
+                lines.push(LineMeter { line: line.clone(), instructions: 0, global, shared });
                 lines.len() - 1
             });
             let known = &mut lines[index];

@@ -12,6 +12,7 @@
 //! thread that is accused has raced.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// Nobody.
 const NONE: u32 = 0;
@@ -88,6 +89,11 @@ impl Clocks {
         }
     }
 
+    /// Up to which tick a warp has seen what each did.
+    pub fn row(&self, warp: usize) -> &[u32] {
+        &self.seen[warp * self.warps..][..self.warps]
+    }
+
     #[inline]
     fn sees(&self, warp: usize, mark: &Mark) -> bool {
         mark.tick < self.seen[warp * self.warps + mark.warp()]
@@ -111,7 +117,11 @@ impl Clocks {
 #[derive(Debug, Default)]
 pub(crate) struct Releases {
     locations: HashMap<u64, Location>,
+    count: usize,
 }
+
+/// Releases that are remembered in a launch.
+const RELEASES_MAX: usize = 1 << 20;
 
 #[derive(Debug, Default)]
 struct Location {
@@ -120,24 +130,44 @@ struct Location {
     blocks: HashMap<u32, Vec<Release>>,
 }
 
+/// What a warp has let others see.
 #[derive(Debug)]
-struct Release {
+pub(crate) struct Release {
     /// As the how-manieth at its location.
     place: u32,
     tick: u32,
+    warp: usize,
+    /// Up to which tick the warp had seen what others of its block did.
+    seen: Arc<[u32]>,
     /// What the block itself had got to see by then.
-    acquired: Acquired,
+    acquired: Arc<[(u64, u32)]>,
+}
+
+impl Release {
+    pub fn new(tick: u32, warp: usize, acquired: &Arc<[(u64, u32)]>, seen: &Arc<[u32]>) -> Release {
+        Release { place: 0, tick, warp, seen: Arc::clone(seen), acquired: Arc::clone(acquired) }
+    }
+
+    /// Whether what its block did at a mark is among it.
+    fn holds(&self, mark: &Mark) -> bool {
+        mark.tick < if mark.warp() == self.warp { self.tick } else { self.seen[mark.warp()] }
+    }
 }
 
 /// What a block has got to see: locations, and how many had released there.
 pub(crate) type Acquired = Vec<(u64, u32)>;
 
 impl Releases {
-    pub fn release(&mut self, address: u64, block: u32, tick: u32, acquired: &Acquired) {
+    pub fn release(&mut self, address: u64, block: u32, release: Release) {
+        self.count += 1 + release.acquired.len() / 8;
         let location = self.locations.entry(address).or_default();
         location.count += 1;
-        let release = Release { place: location.count, tick, acquired: acquired.clone() };
-        location.blocks.entry(block).or_default().push(release);
+        location.blocks.entry(block).or_default().push(Release { place: location.count, ..release });
+    }
+
+    /// Whether no more can be remembered.
+    pub fn is_full(&self) -> bool {
+        self.count > RELEASES_MAX
     }
 
     pub fn acquire(&self, address: u64, acquired: &mut Acquired) {
@@ -155,7 +185,7 @@ impl Releases {
     fn orders(&self, mark: &Mark, acquired: &Acquired) -> bool {
         let direct = |&(address, count): &(u64, u32)| {
             let releases = self.locations[&address].blocks.get(&mark.block);
-            releases.is_some_and(|all| all.iter().any(|one| one.place <= count && mark.tick < one.tick))
+            releases.is_some_and(|all| all.iter().any(|one| one.place <= count && one.holds(mark)))
         };
         if acquired.iter().any(direct) {
             return true;
@@ -166,7 +196,7 @@ impl Releases {
         while let Some((address, count)) = left.pop() {
             let location = &self.locations[&address];
             for release in location.blocks.values().flatten().filter(|one| one.place <= count) {
-                for &(address, count) in &release.acquired {
+                for &(address, count) in release.acquired.iter() {
                     if direct(&(address, count)) {
                         return true;
                     }
@@ -303,7 +333,12 @@ impl Cell {
 #[derive(Debug, Default)]
 pub(crate) struct Shadow {
     lines: Vec<Line>,
+    /// How many of them have fallen apart into cells.
+    apart: usize,
 }
+
+/// Lines of a buffer that may fall apart: a gigabyte of cells.
+const APART_MAX: usize = 1 << 19;
 
 /// Cells of a line.
 pub(crate) const LINE: usize = 32;
@@ -387,17 +422,25 @@ impl Shadow {
     pub fn new(cells: usize) -> Shadow {
         let mut lines = Vec::new();
         lines.resize_with(cells.div_ceil(LINE), Line::default);
-        Shadow { lines }
+        Shadow { lines, apart: 0 }
     }
 
     /// Forgets everything.
     pub fn clear(&mut self) {
         self.lines.fill_with(Line::default);
+        self.apart = 0;
     }
 
     #[inline]
     pub fn cell(&mut self, index: usize) -> &mut Cell {
-        &mut self.lines[index / LINE].cells()[index % LINE]
+        let line = &mut self.lines[index / LINE];
+        self.apart += usize::from(!matches!(line, Line::Cells(_)));
+        &mut line.cells()[index % LINE]
+    }
+
+    /// Whether no more can be remembered.
+    pub fn is_full(&self) -> bool {
+        self.apart > APART_MAX
     }
 
     /// Notes an access of a warp to whole lines, from the first of them on: `row` is that of the first. Notes nothing, and says so, where

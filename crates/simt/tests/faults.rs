@@ -2,11 +2,15 @@
 
 mod support;
 
+use std::time::Duration;
+
 use support::{SCHEDULES, kernel, kinds, room, run, u32s, with_u32s};
 use tribunal_simt::execute;
 use tribunal_simt::fault::{Fault, Kind};
 use tribunal_simt::launch::{Argument, Launch, Refusal, Report, Schedule, Settings};
 use tribunal_simt::memory::{Memory, Role};
+use tribunal_simt::program::Kernel;
+use tribunal_simt::ptx::Module;
 
 /// `%r0` is the thread, `%rd0` and `%rd1` the places of its number in two buffers.
 const PLACES: &str = "mov.u32 %r0, %tid.x; mov.u32 %r1, %ctaid.x; mov.u32 %r2, %ntid.x;\n\
@@ -197,29 +201,96 @@ fn last_block(fence: &str) -> String {
     )
 }
 
+/// A kernel with a counter that all blocks share.
+fn counting(body: &str) -> Kernel {
+    let text = format!(
+        ".version 8.0\n.target sm_80\n.address_size 64\n.global .u32 counter = 0;\n\
+         .visible .entry k(.param .u64 p0, .param .u64 p1)\n{{\n\
+         .reg .pred %p<32>; .reg .b32 %r<32>; .reg .b64 %rd<32>;\n{PLACES}{body}\nret;\n}}\n"
+    );
+    Module::parse(&text).and_then(|module| module.kernel("k")).expect("a kernel")
+}
+
 #[test]
 fn a_fence_and_a_counter_order_blocks() {
-    let kernel = |fence: &str| {
-        let text = format!(
-            ".version 8.0\n.target sm_80\n.address_size 64\n.global .u32 counter = 0;\n\
-             .visible .entry k(.param .u64 p0, .param .u64 p1)\n{{\n\
-             .reg .pred %p<32>; .reg .b32 %r<32>; .reg .b64 %rd<32>;\n{PLACES}{}\nret;\n}}\n",
-            last_block(fence)
-        );
-        tribunal_simt::ptx::Module::parse(&text).and_then(|module| module.kernel("k")).expect("a kernel")
-    };
-    let run = |fence: &str, schedule| {
+    let run = |kernel: &Kernel, schedule| {
         let mut memory = Memory::new();
         let x = with_u32s(&mut memory, "x", Role::Input, 0..1);
         let y = room(&mut memory, "y", 9);
-        let report = run(&kernel(fence), 8, 1, &mut memory, &[x, y], schedule);
+        let report = run(kernel, 8, 1, &mut memory, &[x, y], schedule);
         (kinds(&report), u32s(&memory, y)[8])
     };
+    // A fence says nothing of what comes after it.
+    let early = format!("membar.gl;\n{}", last_block(""));
     for schedule in SCHEDULES {
-        assert_eq!(run("membar.gl;", schedule), (vec![], 28));
-        let (faults, _) = run("", schedule);
-        assert!(faults.iter().any(|(kind, _)| *kind == Kind::GlobalRace), "{faults:?}");
+        assert_eq!(run(&counting(&last_block("membar.gl;")), schedule), (vec![], 28));
+        for body in [&last_block(""), &early] {
+            let (faults, _) = run(&counting(body), schedule);
+            assert!(faults.iter().any(|(kind, _)| *kind == Kind::GlobalRace), "{faults:?}");
+        }
     }
+}
+
+#[test]
+fn a_warp_lets_others_see_of_its_block_what_it_has_seen_itself() {
+    // A thread of the second warp reads what the first warp of the other block wrote.
+    let body = |barrier: &str| {
+        format!(
+            "st.global.u32 [%rd1], %r3;\n{barrier}\nsetp.ne.u32 %p0, %r0, 32;\n@%p0 bra DONE;\n\
+             mov.u64 %rd6, counter; cvta.global.u64 %rd6, %rd6;\nmembar.gl; atom.global.add.u32 %r4, [%rd6], 1;\n\
+             setp.ne.u32 %p1, %r4, 1;\n@%p1 bra DONE;\nxor.b32 %r5, %r1, 1; mul.wide.u32 %rd7, %r5, 256;\n\
+             ld.param.u64 %rd5, [p1]; add.s64 %rd8, %rd5, %rd7; ld.global.u32 %r7, [%rd8];\nDONE:"
+        )
+    };
+    for schedule in SCHEDULES {
+        for (barrier, faults) in [("bar.sync 0;", vec![]), ("", vec![Kind::GlobalRace])] {
+            let mut memory = Memory::new();
+            let x = with_u32s(&mut memory, "x", Role::Input, 0..1);
+            let y = room(&mut memory, "y", 128);
+            let report = run(&counting(&body(barrier)), 2, 64, &mut memory, &[x, y], schedule);
+            assert_eq!(report.faults.iter().map(|fault| fault.kind).collect::<Vec<_>>(), faults);
+        }
+    }
+}
+
+#[test]
+fn who_arrives_without_waiting_still_runs() {
+    let body = "setp.ge.u32 %p0, %r0, 32;\n@%p0 bra PRODUCER;\nbar.sync 0;\nld.shared.u32 %r4, [s];\nbar.sync 1, 64;\nbra END;\n\
+        PRODUCER: bar.arrive 1, 64;\nsetp.ne.u32 %p1, %r0, 32;\n@%p1 bra WRITTEN;\nst.shared.u32 [s], %r0;\nWRITTEN: bar.sync 0;\nEND:";
+    clean(SHARED, body, 1, 64, |_| {});
+}
+
+#[test]
+fn an_index_beyond_its_table_leads_somewhere() {
+    let text = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k()\n{\n.reg .b32 %r<4>;\n\
+        mov.u32 %r1, %tid.x; add.u32 %r1, %r1, 7;\nbra GO;\nA: exit;\nGO:\nT: .branchtargets A;\nbrx.idx %r1, T;\n}\n";
+    let kernel = Module::parse(text).and_then(|module| module.kernel("k")).expect("a kernel");
+    let report = run(&kernel, 1, 32, &mut Memory::new(), &[], Schedule::Forward);
+    assert!(report.finished);
+}
+
+#[test]
+fn a_launch_may_not_take_for_ever() {
+    let kernel = kernel(0, "", "FOR_EVER: bra FOR_EVER;");
+    let launch = Launch { grid: [1, 1, 1], block: [32, 1, 1], shared: 0, arguments: vec![] };
+    let settings = Settings { patience: Duration::from_millis(10), ..Settings::default() };
+    let report = execute::launch(&kernel, &launch, &mut Memory::new(), &settings).expect("a launch");
+    assert!(report.faults[0].detail.contains("too long"), "{}", report.faults[0].detail);
+}
+
+#[test]
+fn what_cannot_be_followed_ends_a_launch() {
+    let copies = "cvta.to.global.u64 %rd0, %rd0; mov.u64 %rd3, s; cvta.to.shared.u64 %rd3, %rd3; cvt.u32.u64 %r4, %rd3;\n\
+        AGAIN: cp.async.ca.shared.global [%r4], [%rd0], 4;\nbra AGAIN;";
+    let found = fault(SHARED, copies, 1, 1, Kind::Endless);
+    assert!(found.detail.contains("copies"), "{}", found.detail);
+    let releases = "AGAIN: atom.acq_rel.gpu.global.add.u32 %r4, [%rd1], 1;\nbra AGAIN;";
+    let found = fault("", releases, 1, 32, Kind::Endless);
+    assert!(found.detail.contains("more often than can be followed"), "{}", found.detail);
+    let threads = kernel(0, ".local .align 4 .b8 l[524288];", "st.local.u32 [l], 1;\nret;");
+    let launch = Launch { grid: [1, 1, 1], block: [1024, 1, 1], shared: 0, arguments: vec![] };
+    let fits = execute::launch(&threads, &launch, &mut Memory::new(), &Settings::default());
+    assert!(fits.is_ok_and(|report| report.finished), "576 MiB");
 }
 
 #[test]
@@ -313,7 +384,7 @@ fn a_block_may_wait_for_another() {
         let mut memory = Memory::new();
         let x = with_u32s(&mut memory, "x", Role::Input, 0..1);
         let y = with_u32s(&mut memory, "y", Role::InOut, [0, 0, 0]);
-        let settings = Settings { schedule, limit: 50_000_000 };
+        let settings = Settings { schedule, limit: 50_000_000, ..Settings::default() };
         let arguments = vec![Argument::Pointer(x), Argument::Pointer(y)];
         let launch = Launch { grid: [2, 1, 1], block: [1, 1, 1], shared: 0, arguments };
         let report = execute::launch(&kernel, &launch, &mut memory, &settings).expect("a launch");

@@ -1,12 +1,14 @@
 //! Loads, stores and atomic operations: where each lane's address leads, whether it may go there, and what it costs.
 
+use std::sync::Arc;
+
 use crate::address::{self, LOCAL, PARAM, SHARED};
 use crate::alu;
 use crate::fault::Kind;
 use crate::memory::{Bitmap, Role};
 use crate::meter::{Count, SECTOR};
 use crate::program::{Access, Atomic, AtomicType, Inst, Kernel, LANES, Order, Reg, Scope, Space};
-use crate::shadow::{Actor, LINE, Mark, Row, Shadow};
+use crate::shadow::{Actor, LINE, Mark, Release, Row, Shadow};
 
 use super::block::Block;
 use super::warp::{Warp, lanes};
@@ -528,6 +530,12 @@ impl Machine<'_> {
             }
             Target::Local | Target::Param | Target::Nowhere => return,
         }
+        if let Target::Global(place) = group.target
+            && self.shadows[place].as_ref().is_some_and(Shadow::is_full)
+        {
+            let who = (&*block, request.thread(mask.trailing_zeros() as usize));
+            self.give_up(request.pc, who, "parts of more lines of memory are accessed than can be followed");
+        }
         for (lane, other) in races {
             self.note_race(group, lane, &other, request, block);
         }
@@ -540,8 +548,9 @@ impl Machine<'_> {
         let who = (block, request.thread(lane));
         let (other_block, other_thread, other_pc) = (other.block, other.thread, other.pc);
         let same_block = other_block == block.index;
-        let line = crate::fault::Line::of(self.kernel, other_pc);
+        let kernel = self.kernel;
         self.fault(kind, request.pc, Some(other_pc), 1, who, || {
+            let line = crate::fault::Line::of(kernel, other_pc);
             let whom = if same_block {
                 format!("thread {other_thread}")
             } else {
@@ -635,16 +644,39 @@ impl Machine<'_> {
                 });
                 if strong && matches!(group.target, Target::Global(_)) {
                     let release = matches!(access.order, Order::Release | Order::AcquireRelease);
-                    self.release(&addresses, mask & if release { u32::MAX } else { warp.fenced }, block);
+                    self.release(&addresses, mask, release, pc, warp, block);
                 }
             }
         }
     }
 
-    /// What blocks did before is visible to whoever sees what was put at these addresses.
-    fn release(&mut self, addresses: &[u64; LANES], mask: u32, block: &Block) {
-        for lane in lanes(mask) {
-            self.releases.release(addresses[lane], block.index, self.tick, &block.acquired);
+    /// What a block did before is visible to whoever sees what was put at these addresses: all of it by an operation that releases, what came
+    /// before its last fence by any other.
+    fn release(
+        &mut self,
+        addresses: &[u64; LANES],
+        mask: u32,
+        releases: bool,
+        pc: u32,
+        warp: &Warp,
+        block: &Block,
+    ) {
+        let ticks = if releases { [self.tick; LANES] } else { warp.fenced };
+        let mut shared = None;
+        for lane in lanes(mask).filter(|&lane| ticks[lane] != 0) {
+            let (acquired, seen) = shared.get_or_insert_with(|| {
+                (Arc::from(&block.acquired[..]), Arc::from(block.clocks.row(warp.index)))
+            });
+            let release = Release::new(ticks[lane], warp.index, acquired, seen);
+            self.releases.release(addresses[lane], block.index, release);
+        }
+        if self.releases.is_full() {
+            let thread = (32 * warp.index) as u16 + mask.trailing_zeros() as u16;
+            self.give_up(
+                pc,
+                (block, thread),
+                "blocks have let others see what they did more often than can be followed",
+            );
         }
     }
 
@@ -723,7 +755,7 @@ impl Machine<'_> {
                     self.releases.acquire(addresses[lane], &mut block.acquired);
                 }
                 let release = matches!(access.order, Order::Release | Order::AcquireRelease);
-                self.release(&addresses, mask & if release { u32::MAX } else { warp.fenced }, block);
+                self.release(&addresses, mask, release, pc, warp, block);
             }
             self.check_races(&group, mask, 0, &request, block);
             let (bytes, mut written) = self.storage(block, group.target);
@@ -833,6 +865,9 @@ impl Machine<'_> {
     /// `printf`
     pub(super) fn printf(&mut self, inst: &Inst, text: &str, active: u32, warp: &Warp, block: &mut Block) {
         for lane in lanes(active) {
+            if super::print::is_full(&self.printed) {
+                break;
+            }
             let mut arguments = Vec::new();
             if inst.b != Reg::NONE {
                 let address = warp.regs.w64[inst.b.index()][lane];

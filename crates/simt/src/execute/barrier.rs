@@ -72,15 +72,14 @@ impl Block {
         self.barriers.0[number].arrived.push(arrival);
     }
 
-    /// Lets go who waits at a barrier to which all have come.
-    pub fn settle(&mut self, machine: &mut Machine<'_>) {
+    /// Lets go who waits at a barrier to which all have come. `running` warps are out of their places: they have not ended.
+    pub fn settle(&mut self, running: usize, machine: &mut Machine<'_>) {
         for number in 0..BARRIERS {
             let state = &self.barriers.0[number];
             if state.arrived.is_empty() {
                 continue;
             }
-            // A warp that is out of its place runs: it has not ended.
-            let left = || self.warps.iter().filter(|warp| !warp.is_done()).count();
+            let left = || running + self.warps.iter().filter(|warp| !warp.is_done()).count();
             if state.arrived.len() < state.count.map_or_else(left, |count| count as usize / 32) {
                 continue;
             }

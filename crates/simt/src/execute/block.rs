@@ -101,12 +101,12 @@ impl Block {
                 self.warps[index] = warp;
                 match pause {
                     Pause::Turn => {}
-                    Pause::Barrier | Pause::Done => self.settle(machine),
+                    Pause::Barrier | Pause::Done => self.settle(0, machine),
                 }
                 if machine.ended {
                     return false;
                 }
-                if machine.tick >= machine.limit {
+                if machine.tick >= machine.limit || machine.is_late() {
                     self.give_up(machine);
                     return false;
                 }
@@ -163,9 +163,10 @@ impl Block {
     fn give_up(&self, machine: &mut Machine<'_>) {
         let (thread, pc) = self.remaining();
         let whereabouts = self.whereabouts(machine);
-        let limit = machine.limit;
+        let (taken, late) = (machine.tick, machine.tick < machine.limit);
         machine.fault(Kind::Endless, pc, None, 1, (self, thread), || {
-            format!("the launch has taken {limit} instructions of warps: {whereabouts}")
+            let late = if late { "too long, and " } else { "" };
+            format!("the launch has taken {late}{taken} instructions of warps: {whereabouts}")
         });
     }
 }

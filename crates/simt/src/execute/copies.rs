@@ -10,6 +10,9 @@ use super::Machine;
 use super::block::Block;
 use super::warp::{Warp, lanes};
 
+/// Copies of a warp that may be under way, beyond any that shared memory has room for.
+const PENDING_MAX: usize = 1 << 16;
+
 /// A copy under way.
 #[derive(Debug, Clone, Copy)]
 struct Copy {
@@ -67,6 +70,15 @@ impl Machine<'_> {
         warp: &mut Warp,
         block: &mut Block,
     ) {
+        if warp.copies.pending.len() > PENDING_MAX {
+            let thread = (32 * warp.index) as u16 + active.trailing_zeros() as u16;
+            self.give_up(
+                pc,
+                (block, thread),
+                "a warp has asked for more copies, and waited for none, than can be followed",
+            );
+            return;
+        }
         let from = warp.regs.w64[inst.b.index()];
         // Lanes by how many bytes they take from memory.
         let takes = |lane: usize| match inst.c {

@@ -12,12 +12,13 @@ mod print;
 mod warp;
 
 use std::collections::VecDeque;
+use std::time::Instant;
 
 use crate::fault::{Faults, Kind, Thread};
 use crate::launch::{Launch, Refusal, Report, Schedule, Settings};
 use crate::memory::{Memory, Role};
 use crate::meter::Counts;
-use crate::program::{Kernel, Space};
+use crate::program::{Kernel, LANES, Space};
 use crate::shadow::{Releases, Shadow};
 
 use block::Block;
@@ -29,7 +30,11 @@ const SHARED_MAX: u64 = 227 * 1024;
 /// Instructions after which a block lets others go on.
 const SLICE: u32 = 1 << 21;
 /// Blocks that may be under way at a time.
-const RESIDENT: usize = 64;
+const RESIDENT: u64 = 64;
+/// Bytes that they may take together, if they are more than one.
+const RESIDENT_BYTES: u64 = 256 << 20;
+/// Most bytes of registers and local memory of a block.
+const BLOCK_BYTES_MAX: u64 = 1 << 30;
 
 /// Runs a kernel.
 ///
@@ -65,6 +70,7 @@ pub fn launch(
             Schedule::Random(seed) => seed,
             Schedule::Forward | Schedule::Reverse => 0,
         },
+        until: Instant::now() + settings.patience,
         ended: false,
     };
     machine.run();
@@ -106,6 +112,10 @@ fn check(kernel: &Kernel, launch: &Launch) -> Result<Vec<u8>, Refusal> {
     if asked > SHARED_MAX {
         return Err(Refusal::Shared { asked, most: SHARED_MAX });
     }
+    let asked = block_bytes(kernel, launch);
+    if asked > BLOCK_BYTES_MAX {
+        return Err(Refusal::Threadwise { asked, most: BLOCK_BYTES_MAX });
+    }
     let threads = threads as u32;
     let refuse = |what| Err(Refusal::Threads { kernel: kernel.name.clone(), what, threads });
     if let Some(required) = kernel.required_threads
@@ -141,6 +151,13 @@ fn check(kernel: &Kernel, launch: &Launch) -> Result<Vec<u8>, Refusal> {
     Ok(params)
 }
 
+/// Bytes that a block's threads take: registers, and local memory with a bit for each byte that was written.
+fn block_bytes(kernel: &Kernel, launch: &Launch) -> u64 {
+    let threads: u64 = launch.block.iter().map(|&axis| u64::from(axis)).product();
+    let registers = 4 * u64::from(kernel.regs32) + 8 * u64::from(kernel.regs64);
+    threads.next_multiple_of(LANES as u64) * (registers + u64::from(kernel.local_bytes) * 9 / 8)
+}
+
 /// What all blocks share.
 pub(crate) struct Machine<'a> {
     kernel: &'a Kernel,
@@ -158,6 +175,7 @@ pub(crate) struct Machine<'a> {
     limit: u32,
     schedule: Schedule,
     random: u64,
+    until: Instant,
     /// Whether nothing goes on.
     ended: bool,
 }
@@ -169,8 +187,9 @@ impl Machine<'_> {
         let mut next = 0;
         let mut waiting: VecDeque<Block> = VecDeque::new();
         let mut spare: Option<Block> = None;
+        let resident = (RESIDENT_BYTES / block_bytes(self.kernel, self.launch).max(1)).clamp(1, RESIDENT);
         loop {
-            if next < blocks && waiting.len() < RESIDENT {
+            if next < blocks && (waiting.len() as u64) < resident {
                 let mut block = spare.take().unwrap_or_else(|| Block::new(self));
                 block.begin(order.block(next), self);
                 waiting.push_front(block);
@@ -214,6 +233,16 @@ impl Machine<'_> {
         let thread = self.thread(who.0.ctaid, who.1);
         self.faults.note(self.kernel, kind, pc, other, count, || (thread, detail()));
         self.ended |= kind.ends();
+    }
+
+    /// Ends a launch that does more than can be followed.
+    fn give_up(&mut self, pc: u32, who: (&Block, u16), what: &str) {
+        self.fault(Kind::Endless, pc, None, 1, who, || what.to_owned());
+    }
+
+    /// Whether the launch takes longer than it may.
+    fn is_late(&self) -> bool {
+        Instant::now() >= self.until
     }
 
     fn is_constant(&self, place: usize) -> bool {

@@ -3,9 +3,14 @@
 /// Bytes of output that are kept.
 const MOST: usize = 1 << 16;
 
+/// Whether nothing more is kept.
+pub(super) fn is_full(out: &str) -> bool {
+    out.len() >= MOST
+}
+
 /// Appends what `printf` makes of a format and its arguments, as they lie in memory.
 pub(super) fn print(out: &mut String, format: &str, arguments: &[u8]) {
-    if out.len() >= MOST {
+    if is_full(out) {
         return;
     }
     let mut at = 0;

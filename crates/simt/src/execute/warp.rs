@@ -67,8 +67,8 @@ pub(super) struct Warp {
     pub regs: Registers,
     fragments: Vec<Fragment>,
     meetings: Vec<Meeting>,
-    /// Lanes that have made what they did before visible to the device.
-    pub fenced: u32,
+    /// When each lane last made what it had done visible to the device; 0 if never.
+    pub fenced: [u32; LANES],
     pub copies: Copies,
     /// Whether it waits at a barrier of the block.
     waits: bool,
@@ -87,7 +87,7 @@ impl Warp {
         self.fragments.clear();
         self.fragments.push(Fragment { pc: 0, mask: self.born, meeting: None, state: State::Ready });
         self.meetings.clear();
-        self.fenced = 0;
+        self.fenced = [0; LANES];
         self.copies = Copies::default();
         self.waits = false;
         let moved = |preset: &Preset| matches!(preset, Preset::Special(Special::Ctaid(_)));
@@ -301,7 +301,7 @@ impl Warp {
                             let (number, count) = self.barrier_operands(inst, mask);
                             block.arrive(number, count, arrival, machine);
                             // Who waits may go on; this warp is not among them.
-                            block.settle(machine);
+                            block.settle(1, machine);
                             pc += 1;
                             continue;
                         }
@@ -346,7 +346,7 @@ impl Warp {
                     }
                     Op::Fence(scope) => {
                         if scope == Scope::Device {
-                            self.fenced |= active;
+                            lanes(active).for_each(|lane| self.fenced[lane] = machine.tick);
                         }
                         pc += 1;
                     }
@@ -455,8 +455,8 @@ impl Warp {
         }
         let indices = &self.regs.w32[inst.a.index()];
         for lane in lanes(active) {
-            // What lies beyond the table is undefined.
-            add(targets.get(indices[lane] as usize).copied().unwrap_or(next), 1 << lane);
+            // Where an index beyond the table leads is undefined.
+            add(targets.get(indices[lane] as usize).or(targets.last()).copied().unwrap_or(next), 1 << lane);
         }
         ways
     }

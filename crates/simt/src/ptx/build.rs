@@ -296,6 +296,18 @@ pub(super) fn lower<'m>(module: &'m Module, function: &'m Function) -> Result<Lo
     Ok(Lowered { builder, flow, params, param_bytes, shared_bytes })
 }
 
+/// Where each instruction comes from; what a compiler left without a line has that of the one before.
+fn sites(steps: &[Step]) -> Vec<Site> {
+    let mut last: Option<Site> = None;
+    let site = |step: &Step| {
+        if step.site.line > 0 {
+            last = Some(step.site);
+        }
+        last.map_or(step.site, |last| Site { ptx: step.site.ptx, ..last })
+    };
+    steps.iter().map(site).collect()
+}
+
 /// Most bytes of shared memory that a kernel itself may size: no assembler of NVIDIA's takes more.
 const SHARED_STATIC_MAX: usize = 48 << 10;
 
@@ -312,7 +324,7 @@ pub(super) fn kernel(module: &Module, function: &Function) -> Result<Kernel, Err
         params,
         param_bytes,
         code: allocated.code,
-        sites: flow.steps.iter().map(|step| step.site).collect(),
+        sites: sites(&flow.steps),
         files: module.files.clone(),
         regs32: allocated.counts[0],
         regs64: allocated.counts[1],
@@ -618,6 +630,15 @@ impl<'m> Builder<'m> {
 
     // Statements
 
+    /// Counts what is looked at, so that a short text cannot stand for endless work.
+    fn visit(&mut self, line: u32, count: usize) -> Result<(), Error> {
+        self.visited = self.visited.saturating_add(count);
+        if self.visited > VISITED_MAX {
+            return Err(Error::TooMany { line, what: "statements", limit: VISITED_MAX });
+        }
+        Ok(())
+    }
+
     /// A scope of its own.
     fn statements(&mut self, statements: &'m [Statement]) -> Result<(), Error> {
         let line = statements.first().map_or(self.site.ptx, |statement| statement.line);
@@ -629,10 +650,7 @@ impl<'m> Builder<'m> {
                 limit: DEPTH_MAX,
             });
         }
-        self.visited = self.visited.saturating_add(statements.len() + SCOPE_WEIGHT);
-        if self.visited > VISITED_MAX {
-            return Err(Error::TooMany { line, what: "statements", limit: VISITED_MAX });
-        }
+        self.visit(line, statements.len() + SCOPE_WEIGHT)?;
         self.scopes.push(Names::default());
         for (index, statement) in statements.iter().enumerate() {
             match &statement.kind {
@@ -718,6 +736,10 @@ impl<'m> Builder<'m> {
         let Some(Symbol::Targets(targets)) = self.find(name)? else {
             return Err(self.operand(name, "not a list of targets"));
         };
+        if targets.is_empty() {
+            return Err(self.operand(name, "has no targets"));
+        }
+        self.visit(self.site.ptx, targets.len())?;
         targets
             .iter()
             .map(|target| match self.find(target)? {
@@ -814,6 +836,7 @@ impl<'m> Builder<'m> {
         if function.results.len() != results.len() || function.params.len() != arguments.len() {
             return Err(self.operand(name, "takes another number of parameters"));
         }
+        self.visit(line, function.params.len() + function.results.len())?;
         let after = self.label();
         self.skip_unguarded(after)?;
         let arguments = self.bind(&function.params, arguments, true)?;

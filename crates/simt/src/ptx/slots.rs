@@ -15,6 +15,9 @@ use crate::program::{Guard, Inst, Op, Preset, Reg};
 /// Bits that are kept for each block in which values are in use: values times blocks.
 const LIVENESS_BITS_MAX: usize = 1 << 29;
 
+/// Words of those bits that are looked at: a second or two.
+const LIVENESS_WORDS_MAX: usize = 1 << 30;
+
 /// Instructions with their registers.
 pub(super) struct Allocated {
     pub code: Vec<Inst>,
@@ -225,7 +228,13 @@ fn spans(builder: &Builder<'_>, flow: &Flow) -> Result<Vec<(u32, u32)>, Error> {
     // Blocks whose beginning changed are looked at from those before them.
     let mut open: Vec<usize> = (0..flow.blocks.len()).collect();
     let mut is_open = vec![true; flow.blocks.len()];
+    let mut work = 0;
     while let Some(index) = open.pop() {
+        work += words;
+        if work > LIVENESS_WORDS_MAX {
+            let what = "steps to find which values are in use where";
+            return Err(Error::TooMany { line: 1, what, limit: LIVENESS_WORDS_MAX });
+        }
         is_open[index] = false;
         let mut changed = false;
         for word in 0..words {

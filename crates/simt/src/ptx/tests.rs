@@ -999,7 +999,7 @@ fn sites_are_lines_of_both_texts() {
         add.s32 %r1, %r1, 1; ret; }";
     let kernel = Module::parse(inlined).unwrap().kernel("k").unwrap();
     let sites: Vec<_> = kernel.sites.iter().map(|site| (site.ptx, site.file, site.line)).collect();
-    assert_eq!(sites[..2], [(3, 0, 7), (4, 0, 0)]);
+    assert_eq!(sites[..2], [(3, 0, 7), (4, 0, 7)]);
 }
 
 /// Values that a step reads, and those that it writes.

@@ -118,7 +118,7 @@ impl Device {
             shared: u32::try_from(shape.shared).expect("no more than a block may have"),
             arguments,
         };
-        let settings = Settings { schedule: self.schedule, limit: INSTRUCTIONS_MAX };
+        let settings = Settings { schedule: self.schedule, limit: INSTRUCTIONS_MAX, ..Settings::default() };
         let report: Report = execute::launch(&source.kernel(kernel), &launch, &mut self.memory, &settings)
             .unwrap_or_else(|refusal| panic!("{kernel}, {shape:?}: {refusal}"));
         let faults: Vec<String> = report.faults.iter().take(5).map(ToString::to_string).collect();

@@ -33,7 +33,7 @@ pub fn run(
 ) -> Report {
     let arguments = pointers.iter().map(|&pointer| Argument::Pointer(pointer)).collect();
     let launch = Launch { grid: [blocks, 1, 1], block: [threads, 1, 1], shared: 0, arguments };
-    let settings = Settings { schedule, limit: 5_000_000 };
+    let settings = Settings { schedule, limit: 5_000_000, ..Settings::default() };
     execute::launch(kernel, &launch, memory, &settings).expect("a launch that is one")
 }
 
