@@ -184,6 +184,7 @@ mod tests {
             let mut race = verdict.failures()[0].clone();
             race.case = format!("sanitizer/softmax/kernel.cu:{line}");
             race.check = format!("shared_race_with_line_{other}");
+            race.smallest = None;
             race.suspect = Some("shared_race".to_owned());
             race
         };
