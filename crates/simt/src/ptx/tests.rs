@@ -1211,6 +1211,30 @@ fn what_grows_without_bounds_is_refused() {
     assert!(matches!(error(local, "k"), Error::TooMany { .. }));
     let params = ".entry k(.param .b8 x[40000]) { ret; }";
     assert!(matches!(error(params, "k"), Error::TooMany { .. }));
+    let shared = ".entry k() { .shared .b8 s[49153]; .reg .b64 %r; mov.u64 %r, s; ret; }";
+    assert!(matches!(error(shared, "k"), Error::TooMany { .. }));
+    // A long list of targets, gone through by each of many branches.
+    let labels: Vec<String> = (0..3000).map(|label| format!("L{label}")).collect();
+    let branches = "@%p brx.idx %r, T; ".repeat(3000);
+    let tables = format!(
+        ".entry k() {{ .reg .b32 %r; .reg .pred %p; mov.u32 %r, 0; setp.eq.u32 %p, %r, 0; T: .branchtargets {}; {branches} {} ret; }}",
+        labels.join(", "),
+        labels.iter().map(|label| format!("{label}: ")).collect::<String>(),
+    );
+    assert!(matches!(error(&tables, "k"), Error::TooMany { what: "statements", .. }));
+    // Many parameters of a function that is called over and over.
+    let count = 20_000;
+    let formals: Vec<String> = (0..count).map(|index| format!(".reg .b32 a{index}")).collect();
+    let arguments = vec!["%r"; count].join(", ");
+    let mut many = format!(
+        ".func f({}) {{ ret; }} .func g9() {{ .reg .b32 %r; mov.u32 %r, 0; call f, ({arguments}); ret; }}",
+        formals.join(", ")
+    );
+    for index in (0..9).rev() {
+        many += &format!(".func g{index}() {{ call g{}; call g{}; ret; }}", index + 1, index + 1);
+    }
+    many += ".entry k() { call g0; ret; }";
+    assert!(matches!(error(&many, "k"), Error::TooMany { .. }));
 }
 
 proptest! {
