@@ -7,9 +7,6 @@ use tribunal_judge::{Finding, Outcome, Severity, Verdict};
 
 use crate::words;
 
-/// What an emulated device watched is about a line of a kernel, in the place of a case.
-const SANITIZER: &str = "sanitizer/";
-
 /// Failures that one defect explains, or that at least look alike.
 #[derive(Debug)]
 pub(crate) struct Kind<'a> {
@@ -46,7 +43,7 @@ impl Kind<'_> {
 
     /// The cases in words: `12 cases: batch 8, shapes 4`, or the places in a kernel.
     pub(crate) fn extent(&self) -> String {
-        if self.finding.case.starts_with(SANITIZER) {
+        if self.finding.is_of_kernel() {
             return words::count(self.cases(), "place");
         }
         match self.families.as_slice() {
@@ -97,7 +94,7 @@ fn kind<'a>(
         .min_by_key(|(case, _)| (extent(case), case.len()))
         .expect("a kind has findings");
     // Each place has a message of its own.
-    let message = if smallest.starts_with(SANITIZER) { Some(finding.message.as_str()) } else { message };
+    let message = if finding.is_of_kernel() { Some(finding.message.as_str()) } else { message };
     let mut fields: Vec<&'static str> = Vec::new();
     let mut cases: BTreeMap<_, BTreeSet<&str>> = BTreeMap::new();
     for finding in findings {

@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use serde::Deserialize;
 use serde_json::Value;
 use support::{Tribunal, house};
+use tribunal_contract::challenges;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -218,7 +219,7 @@ fn the_page_of_diagnoses_is_what_verdicts_are_held_to() {
         of running it; this page is written by `TRIBUNAL_UPDATE_DOCS=1 cargo test -p tribunal --test corpus the_page`. *Costs* are \
         what the rubric takes from right answers: passes too many, bytes too many.\n"
         .to_owned();
-    for challenge in ["layer_norm_backward", "fused_softmax_topk", "kv_cache"] {
+    for challenge in challenges::ALL.iter().map(|challenge| challenge.id) {
         let folder = house().join("specimens").join(challenge);
         let mut specimens: Vec<(String, Expected)> = std::fs::read_dir(&folder)
             .expect("specimens")

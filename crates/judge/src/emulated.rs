@@ -18,6 +18,7 @@ use tribunal_simt::meter::{BufferMeter, SECTOR};
 use tribunal_simt::program::{Kernel, Space};
 use tribunal_simt::ptx::Module;
 
+use crate::finding::SANITIZER;
 use crate::measure::Weighed;
 use crate::{Dimension, Finding, Outcome, Severity, Subject, examine::finding_about};
 
@@ -25,7 +26,7 @@ use crate::{Dimension, Finding, Outcome, Severity, Subject, examine::finding_abo
 const CALL_MOST: RangeInclusive<u64> = 1 << 24..=1 << 28;
 const BYTE_MOST: u64 = 1 << 11;
 
-/// How long a launch may take, whatever its instructions are.
+/// How long the launches of a call may take, whatever their instructions are.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What module variables may take of a submission's memory: emulated, they are there several times.
@@ -173,7 +174,7 @@ impl Emulated {
         for Seen { fault, during } in &self.seen {
             let (kernel, name) = (&fault.kernel, fault.kind.name());
             let line = fault.line.to_string();
-            let about = format!("sanitizer/{kernel}/{}", line.replace(' ', "_"));
+            let about = format!("{SANITIZER}{kernel}/{}", line.replace(' ', "_"));
             let check = match &fault.other {
                 // Two races at one line are with two others.
                 Some(other) => format!("{name}_with_line_{}", other.line),
@@ -198,7 +199,7 @@ impl Emulated {
             let message = format!(
                 "{operation} gives another `{buffer}` when blocks and warps run in another order, as they may on a GPU at any time"
             );
-            let about = format!("sanitizer/{operation}");
+            let about = format!("{SANITIZER}{operation}");
             let (dimension, minor) = (Dimension::Stability, Severity::Minor);
             findings.push(failed(&about, "same_in_any_order", dimension, minor, message, "order_dependent"));
         }
@@ -257,8 +258,10 @@ impl Emulated {
         let bytes: u64 = plan.buffers.iter().map(Buffer::size_bytes).sum();
         let most = CALL_MOST.start().saturating_add(BYTE_MOST.saturating_mul(bytes)).min(*CALL_MOST.end());
         let mut left = u32::try_from(most).expect("the most there may be fits");
+        let until = Instant::now() + PATIENCE;
         for launch in &plan.launches {
-            let settings = Settings { schedule, limit: left, patience: PATIENCE };
+            let patience = until.saturating_duration_since(Instant::now());
+            let settings = Settings { schedule, limit: left, patience };
             let report =
                 self.launch(launch, pointers, &settings).map_err(|message| Fault::Refused { message })?;
             left = left.saturating_sub(u32::try_from(report.meter.instructions).unwrap_or(u32::MAX));
@@ -461,13 +464,12 @@ fn describe(call: &Call<'_>) -> String {
     format!("{} of {}", call.operation, inputs.join(", "))
 }
 
-/// What a fault that ends a launch is to a call.
 /// Holds what the manifest calls a kernel with against the parameters that it has.
 fn check_signature(launched: &Signature<'_>, kernel: &Kernel) -> Result<(), String> {
     let Signature { operation, kernel: name, arguments } = launched;
     if arguments.len() != kernel.params.len() {
         return Err(format!(
-            "`{operation}` launches `{name}` with as many arguments as {}, and it takes {}",
+            "`{operation}` launches `{name}` with arguments, {} of them, and it takes {}",
             arguments.len(),
             kernel.params.len()
         ));
@@ -484,6 +486,7 @@ fn check_signature(launched: &Signature<'_>, kernel: &Kernel) -> Result<(), Stri
     Ok(())
 }
 
+/// What a fault that ends a launch is to a call.
 fn stopped(report: &Report) -> Fault {
     let fault = report.faults.iter().find(|fault| fault.kind.ends());
     let message = fault.map_or_else(|| "it did not finish".to_owned(), ToString::to_string);

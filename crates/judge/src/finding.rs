@@ -183,6 +183,16 @@ pub struct Finding {
     pub smallest: Option<String>,
 }
 
+/// How the cases of what was seen of kernels begin.
+pub(crate) const SANITIZER: &str = "sanitizer/";
+
+impl Finding {
+    /// Whether it was seen of a kernel on an emulated device: it has a line of the source in the place of a case.
+    pub fn is_of_kernel(&self) -> bool {
+        self.case.starts_with(SANITIZER)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -168,7 +168,7 @@ impl<'a> Hearing<'a> {
             return Some("it was not tried");
         }
         let (watched, answers): (Vec<_>, Vec<_>) =
-            self.examined.findings.iter().partition(|finding| finding.case.starts_with("sanitizer/"));
+            self.examined.findings.iter().partition(|finding| finding.is_of_kernel());
         if is_critically_wrong(answers) {
             return Some("the answers are wrong");
         }
