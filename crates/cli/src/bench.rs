@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use tribunal_contract::challenges;
+use tribunal_contract::{Language, challenges};
 use tribunal_judge::{Hearing, Measurement, Order, Reference, Seed};
 use tribunal_runner::Submission;
 use tribunal_runner::submission::find as find_submissions;
@@ -24,28 +24,37 @@ pub fn run(options: &BenchOptions, common: &Common) -> Result<Exit, Failure> {
     let progress = Progress::new(common.quiet);
     let others = find_submissions(&options.against).map_err(|error| Failure::Usage(error.to_string()))?;
     let mut out = anstream::stdout();
-    for challenge in chosen {
+    // Kernels in CUDA have a reference of their own, and a time where there is a GPU.
+    let devices = if order.gpu.is_some() { &[false, true][..] } else { &[false] };
+    for (challenge, cuda) in
+        chosen.iter().flat_map(|challenge| devices.iter().map(move |&cuda| (challenge, cuda)))
+    {
         let line = progress.line(challenge.id);
-        let reference = reference(&order, challenge.id, &|what| line.say(what)).map_err(Failure::Machine)?;
+        let reference =
+            reference(&order, challenge.id, cuda, &|what| line.say(what)).map_err(Failure::Machine)?;
         let Some(reference) = reference else {
+            if cuda {
+                continue;
+            }
             return Err(Failure::Machine(format!(
                 "the reference of {} is not here: run inside the project's folder, or set TRIBUNAL_HOUSE to it",
                 challenge.id
             )));
         };
         drop(line);
-        writeln!(out, "{}", challenge.id)?;
+        writeln!(out, "{}{}", challenge.id, if cuda { ", CUDA" } else { "" })?;
         writeln!(
             out,
             "{:<20} {:<22} {:<14} {:>10} {:>10} {:>8}  over the reference",
             "", "workload", "what", "value", "floor", "x floor"
         )?;
-        let folder = house::reference(challenge.id).expect("it was built from there");
+        let folder = house::reference(challenge.id, cuda).expect("it was built from there");
         let mut folders = vec![folder];
         folders.extend(others.iter().cloned());
         for (index, folder) in folders.iter().enumerate() {
             let submission = Submission::open(folder).map_err(|error| Failure::Usage(error.to_string()))?;
-            if submission.challenge.id != challenge.id {
+            let on_gpu = submission.manifest.language == Language::Cuda && order.gpu.is_some();
+            if submission.challenge.id != challenge.id || on_gpu != cuda {
                 continue;
             }
             let beside = (index > 0).then_some(&reference);

@@ -1,9 +1,10 @@
 //! Who keeps verdicts as they are ruled, and tells others meanwhile what is being judged.
 
+use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tribunal_board::live::{Live, Told};
-use tribunal_board::{Store, clean};
+use tribunal_board::{Store, Style, clean, terminal};
 use tribunal_judge::{SourceFile, Verdict};
 
 use crate::exit::Failure;
@@ -15,17 +16,26 @@ pub struct Clerk<'a> {
     live: Option<Live>,
     /// Whether it was said that verdicts are not kept.
     told_loss: AtomicBool,
+    /// How a line for each verdict is laid out, where they are printed as they are ruled.
+    lines: Option<Style>,
 }
 
 impl<'a> Clerk<'a> {
     /// Announces a judging beside the store. One that cannot be announced goes on unseen.
     pub fn new(store: Result<&'a Store, &Failure>, progress: &'a Progress) -> Self {
         let live = store.ok().and_then(|store| Live::announce(store.path()).ok());
-        let clerk = Self { progress, store: store.ok(), live, told_loss: AtomicBool::new(false) };
+        let told_loss = AtomicBool::new(false);
+        let clerk = Self { progress, store: store.ok(), live, told_loss, lines: None };
         if let Err(failure) = store {
             clerk.tell_loss(failure);
         }
         clerk
+    }
+
+    /// Prints a line for each verdict as it is ruled: of many, the first are there long before the last.
+    pub fn printing_lines(mut self, style: Style) -> Self {
+        self.lines = Some(style);
+        self
     }
 
     /// The progress of the whole.
@@ -47,6 +57,11 @@ impl<'a> Clerk<'a> {
     pub fn keep(&self, verdict: &Verdict, sources: &[SourceFile]) {
         if let Some(Err(error)) = self.store.map(|store| store.put(verdict, sources)) {
             self.tell_loss(&error);
+        }
+        if let Some(style) = &self.lines {
+            // Who does not read them any more gets his verdicts from the store.
+            let _ =
+                self.progress.suspend(|| writeln!(anstream::stdout(), "{}", terminal::line(verdict, style)));
         }
     }
 

@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-/// The folder of the reference submission of a challenge, where the sources are at hand: at `TRIBUNAL_HOUSE`, above the
+/// The folder of the reference submission of a challenge, or of that in CUDA, where the sources are at hand: at `TRIBUNAL_HOUSE`, above the
 /// working folder, above the program, or where the program was built.
-pub fn reference(challenge: &str) -> Option<PathBuf> {
-    let specimen = Path::new("specimens").join(challenge).join("reference");
+pub fn reference(challenge: &str, cuda: bool) -> Option<PathBuf> {
+    let name = if cuda { "cuda-reference" } else { "reference" };
+    let specimen = Path::new("specimens").join(challenge).join(name);
     let working = std::env::current_dir().ok();
     let program = std::env::current_exe().ok();
     let above = [working, program]

@@ -13,7 +13,7 @@ use tribunal_contract::Manifest;
 use tribunal_judge::{Hearing, Order, Reference, SourceFile, Verdict, Watch, controls, refuse};
 use tribunal_runner::cage::Cage;
 use tribunal_runner::submission::find as find_submissions;
-use tribunal_runner::{Submission, Workshop};
+use tribunal_runner::{Submission, Workshop, gpu};
 
 use crate::arguments::{CageOptions, Common, EffortChoice, JudgeOptions};
 use crate::clerk::Clerk;
@@ -37,15 +37,18 @@ pub fn run(options: &JudgeOptions, common: &Common) -> Result<Exit, Failure> {
     }
     let progress = Progress::new(common.quiet);
     let store = store::to_write(common);
-    let clerk = Clerk::new(store.as_ref(), &progress);
+    // What is not kept can be seen in full here alone.
+    let in_full = folders.len() <= IN_FULL_MAX || store.is_err();
+    let mut clerk = Clerk::new(store.as_ref(), &progress);
+    if !in_full && !options.json {
+        clerk = clerk.printing_lines(style());
+    }
     if !options.no_controls {
         try_controls(&order, &clerk)?;
     }
     let verdicts = judge_all(&order, &folders, options, &clerk);
     drop(clerk);
     write_out(&verdicts, options);
-    // What is not kept can be seen in full here alone.
-    let in_full = verdicts.len() <= IN_FULL_MAX || store.is_err();
     print(&verdicts, in_full, options, common)?;
     if !in_full && !options.json && !common.quiet {
         let store = store::option(common);
@@ -77,7 +80,7 @@ pub fn order(
 ) -> Result<Order, Failure> {
     let cage = cage(options)?;
     let workshop = workshop(&cage, common)?;
-    Ok(Order { workshop, cage, seed, effort: effort.into() })
+    Ok(Order { workshop, cage, seed, effort: effort.into(), gpu: gpu::driver() })
 }
 
 /// Where submissions are built.
@@ -151,8 +154,8 @@ pub fn judge_all(
     docket.into_iter().filter_map(|matter| matter.verdict).collect()
 }
 
-/// The references that were asked for, or why they are not to be had.
-type References<'a> = BTreeMap<&'static str, Result<Option<Reference<'a>>, String>>;
+/// The references that were asked for, by challenge and whether they are in CUDA, or why they are not to be had.
+type References<'a> = BTreeMap<(&'static str, bool), Result<Option<Reference<'a>>, String>>;
 
 /// A submission on its way to its verdict.
 struct Matter<'a> {
@@ -224,9 +227,10 @@ impl<'a> Matter<'a> {
             hearing.measure(None, &line);
             return;
         }
+        let cuda = hearing.is_cuda();
         let reference = references
-            .entry(self.challenge)
-            .or_insert_with(|| reference(order, self.challenge, &|what| line.say(what)));
+            .entry((self.challenge, cuda))
+            .or_insert_with(|| reference(order, self.challenge, cuda, &|what| line.say(what)));
         match reference {
             Ok(None) => {
                 hearing.omit("time was not compared: the reference's sources are not here".to_owned());
@@ -269,9 +273,10 @@ fn sources_of(hearing: &Hearing<'_>, clerk: &Clerk<'_>) -> Vec<SourceFile> {
 pub fn reference<'a>(
     order: &'a Order,
     challenge: &str,
+    cuda: bool,
     progress: &dyn Fn(&str),
 ) -> Result<Option<Reference<'a>>, String> {
-    house::reference(challenge).map(|folder| Reference::build(order, &folder, progress)).transpose()
+    house::reference(challenge, cuda).map(|folder| Reference::build(order, &folder, progress)).transpose()
 }
 
 /// Writes the verdicts where the user asked for them.
@@ -329,13 +334,9 @@ fn print(
         return Ok(());
     }
     let style = style();
-    for verdict in verdicts {
-        if in_full {
-            let verdict = store::with_commands(verdict, common);
-            writeln!(out, "{}", terminal::verdict(&verdict, &style))?;
-        } else {
-            writeln!(out, "{}", terminal::line(verdict, &style))?;
-        }
+    for verdict in verdicts.iter().filter(|_| in_full) {
+        let verdict = store::with_commands(verdict, common);
+        writeln!(out, "{}", terminal::verdict(&verdict, &style))?;
     }
     if !in_full {
         writeln!(out)?;

@@ -45,7 +45,7 @@ pub fn doctor(options: &DoctorOptions, common: &Common) -> Result<Exit, Failure>
         .into_iter()
         .map(|language| try_host(&workshop, language, &|what| line.say(what)))
         .collect();
-    let cuda = doctor::Cuda::find();
+    let cuda = doctor::Cuda::find(&cage);
     drop(line);
     let mut out = anstream::stdout();
     if options.json {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use tribunal_runner::MachineError;
 
 use crate::variant::Variants;
-use crate::workload::Workloads;
+use crate::workload::{Workload, Workloads};
 use crate::{Court, Dimension, Observation, Seed};
 
 /// A challenge, as the court tries it.
@@ -28,6 +28,11 @@ pub trait Challenge: Sync {
     /// What is timed and weighed; nothing where a challenge is about answers only.
     fn workloads(&self, _plan: &Plan) -> Workloads {
         Workloads::default()
+    }
+
+    /// What is timed on a GPU; nothing where no submission in CUDA is expected.
+    fn workloads_on_gpu(&self, _plan: &Plan) -> Vec<Box<dyn Workload>> {
+        Vec::new()
     }
 }
 

@@ -12,6 +12,16 @@ pub trait Subject {
     /// Makes one call.
     fn call(&mut self, call: &Call<'_>) -> Result<Answer, Trouble>;
 
+    /// Makes calls that ask nothing of each other. What runs them one right after the other times them together.
+    fn call_all(&mut self, calls: &[Call<'_>]) -> Result<Vec<Answer>, Trouble> {
+        calls.iter().map(|call| self.call(call)).collect()
+    }
+
+    /// How many calls of so many bytes make a play, each on contents of its own: several where one is too short to be timed.
+    fn copies(&self, _bytes: usize) -> usize {
+        1
+    }
+
     /// Lets go of a state.
     fn release(&mut self, state: StateId) -> Result<(), Trouble>;
 

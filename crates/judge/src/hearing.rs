@@ -1,11 +1,14 @@
 //! A submission before the court: built, started, tried, measured, ruled on.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use tribunal_contract::launch::Kernels;
 use tribunal_contract::{Answer, Call, Fault, Language, Manifest, StateId};
 use tribunal_runner::cage::{Applied, Cage};
+use tribunal_runner::gpu::Image;
 use tribunal_runner::{
     Artefact, MachineError, Ptx, Session, SessionLimits, Submission, SubmissionError, Trouble, Workshop,
 };
@@ -13,12 +16,13 @@ use tribunal_runner::{
 use crate::code::{self, inspect};
 use crate::conduct;
 use crate::emulated::Emulated;
-use crate::evidence::{Evidence, JudgeInfo, SubmissionInfo};
+use crate::evidence::{Evidence, JudgeInfo, Machine, SubmissionInfo};
 use crate::examine::{Examined, Watch, finding_about};
 use crate::machine;
 use crate::measure::Weighed;
+use crate::on_gpu::{Memory, OnGpu};
 use crate::rubric::Limits;
-use crate::trial::{Measured, hear_cases, hear_device, hear_measurements, is_critically_wrong};
+use crate::trial::{Measured, hear_cases, hear_device, hear_gpu, hear_measurements, is_critically_wrong};
 use crate::{
     Challenge, Dimension, Effort, Finding, Outcome, Plan, Rubric, Seed, Severity, SourceFile, Subject,
     Verdict,
@@ -35,6 +39,8 @@ pub struct Order {
     pub seed: Seed,
     /// How much is tried.
     pub effort: Effort,
+    /// The driver of the GPU on which kernels in CUDA are timed.
+    pub gpu: Option<PathBuf>,
 }
 
 /// Where a submission stands before the court.
@@ -100,6 +106,8 @@ pub struct Hearing<'a> {
     measuring: bool,
     took_s: f64,
     caged_s: f64,
+    /// The GPU on which it was timed.
+    gpu: Option<String>,
 }
 
 impl<'a> Hearing<'a> {
@@ -120,6 +128,7 @@ impl<'a> Hearing<'a> {
             measuring: false,
             took_s: 0.0,
             caged_s: 0.0,
+            gpu: None,
         }
     }
 
@@ -159,7 +168,12 @@ impl<'a> Hearing<'a> {
 
     /// Whether its time is measured, beside that of a reference.
     pub fn is_timed(&self) -> bool {
-        self.submission.manifest.language != Language::Cuda
+        !self.is_cuda() || self.order.gpu.is_some()
+    }
+
+    /// Whether it consists of kernels in CUDA; its reference does then.
+    pub fn is_cuda(&self) -> bool {
+        self.submission.manifest.language == Language::Cuda
     }
 
     /// Why time and memory are of no interest, where they are not.
@@ -200,7 +214,15 @@ impl<'a> Hearing<'a> {
         let started = Instant::now();
         match self.summon(watch) {
             Ok(Stand::Process(dock)) => self.measure_process(*dock, reference, watch),
-            Ok(Stand::Device(device)) => self.measure_device(*device, watch),
+            Ok(Stand::Device(device)) => {
+                self.measure_device(*device, watch);
+                match self.order.gpu.clone() {
+                    Some(driver) => self.measure_on_gpu(&driver, reference, watch),
+                    None => {
+                        self.omit("performance: time is measured on a GPU, and there is none here".to_owned())
+                    }
+                }
+            }
             Err(trouble) => self.examined.findings.push(cannot_start(&trouble)),
         }
         self.took_s += started.elapsed().as_secs_f64();
@@ -241,7 +263,43 @@ impl<'a> Hearing<'a> {
         let found: Vec<Finding> = device.findings().into_iter().filter(new).collect();
         self.examined.findings.extend(found);
         self.caged_s += device.worked_s();
-        self.omit("performance: time is measured on a GPU, and there is none here".to_owned());
+    }
+
+    /// A GPU that does not work is this machine's trouble; kernels that do not work on it are the submission's.
+    fn measure_on_gpu(&mut self, driver: &Path, reference: Option<&Reference<'_>>, watch: &dyn Watch) {
+        watch.step("starting the GPU");
+        let started = Instant::now();
+        let mut memory = match Memory::start(&self.order.cage, driver) {
+            Ok(memory) => memory,
+            Err(error) => {
+                self.omit(format!("performance: the GPU cannot be used: {error}"));
+                return;
+            }
+        };
+        self.gpu = Some(memory.device().to_string());
+        let mut reference = match reference.map(|reference| reference.summon_on_gpu(driver)).transpose() {
+            Ok(reference) => reference,
+            Err(trouble) => {
+                self.omit(format!("time was not compared: the reference: {trouble}"));
+                None
+            }
+        };
+        let Some(Artefact::Ptx(ptx)) = &self.artefact else { unreachable!("it stood on a device") };
+        match start_on_gpu(&self.order.cage, driver, &self.submission, ptx, None) {
+            Ok(mut subject) => {
+                let plan = self.plan();
+                let measured =
+                    hear_gpu(self.challenge, &plan, &mut subject, reference.as_mut(), &mut memory, watch);
+                self.measured.append(measured);
+            }
+            Err(trouble) => {
+                let mut finding = cannot_start(&trouble);
+                finding.dimension = Dimension::Performance;
+                finding.id = "performance/gpu:starts".to_owned();
+                self.measured.findings.push(finding);
+            }
+        }
+        self.caged_s += started.elapsed().as_secs_f64();
     }
 
     /// Rules on what was seen.
@@ -261,7 +319,7 @@ impl<'a> Hearing<'a> {
                 folder: self.submission.folder.display().to_string(),
                 host: self.artefact.as_ref().map_or_else(String::new, describe),
             },
-            machine: machine::here(self.applied.as_ref()),
+            machine: Machine { gpu: self.gpu, ..machine::here(self.applied.as_ref()) },
             findings,
             measurements: self.measured.measurements,
             omissions,
@@ -321,6 +379,8 @@ pub struct Reference<'a> {
     submission: Submission,
     artefact: Artefact,
     limits: Limits,
+    /// What the driver of a GPU compiled the last time.
+    image: RefCell<Option<Image>>,
 }
 
 impl<'a> Reference<'a> {
@@ -330,7 +390,7 @@ impl<'a> Reference<'a> {
         let artefact = order.workshop.make(&submission, progress).map_err(|trouble| trouble.to_string())?;
         let challenge = crate::challenges::find(submission.challenge.id).expect("every contract has a court");
         let limits = Rubric::parse(challenge.rubric()).expect("the rubrics are checked by a test").limits;
-        Ok(Self { order, submission, artefact, limits })
+        Ok(Self { order, submission, artefact, limits, image: RefCell::new(None) })
     }
 
     /// The id of the challenge it answers.
@@ -340,6 +400,17 @@ impl<'a> Reference<'a> {
 
     fn summon(&self) -> Result<Dock, Trouble> {
         Dock::start(&self.order.cage, &self.submission, &self.artefact, self.limits)
+    }
+
+    fn summon_on_gpu(&self, driver: &Path) -> Result<OnGpu, Trouble> {
+        let Artefact::Ptx(ptx) = &self.artefact else {
+            let why = Fault::Load { message: "it is not in CUDA".to_owned() };
+            return Err(why.into());
+        };
+        let started =
+            start_on_gpu(&self.order.cage, driver, &self.submission, ptx, self.image.borrow().as_ref())?;
+        self.image.replace(started.image().cloned());
+        Ok(started)
     }
 }
 
@@ -475,12 +546,29 @@ impl Weighed for Dock {
 
 /// Puts a submission's kernels on an emulated device.
 fn on_device(submission: &Submission, ptx: &Ptx, limits: Limits) -> Result<Emulated, Trouble> {
+    let (launches, text) = kernels(submission, ptx)?;
+    Ok(Emulated::load(submission.challenge, launches, &text, limits.memory_bytes)?)
+}
+
+/// Puts a submission's kernels on a GPU.
+fn start_on_gpu(
+    cage: &Cage,
+    driver: &Path,
+    submission: &Submission,
+    ptx: &Ptx,
+    image: Option<&Image>,
+) -> Result<OnGpu, Trouble> {
+    let (launches, text) = kernels(submission, ptx)?;
+    OnGpu::start(cage, driver, submission.challenge, launches, &text, image)
+}
+
+/// What a submission launches, and its PTX.
+fn kernels(submission: &Submission, ptx: &Ptx) -> Result<(Kernels, String), Fault> {
     let unreadable =
         |error: std::io::Error| Fault::Load { message: format!("the PTX cannot be read: {error}") };
     let text = std::fs::read(&ptx.path).map_err(unreadable)?;
     let launches = submission.manifest.kernels.clone().expect("a CUDA manifest says what it launches");
-    let text = String::from_utf8_lossy(&text);
-    Ok(Emulated::load(submission.challenge, launches, &text, limits.memory_bytes)?)
+    Ok((launches, String::from_utf8_lossy(&text).into_owned()))
 }
 
 fn cannot_start(trouble: &Trouble) -> Finding {

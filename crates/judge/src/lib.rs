@@ -26,6 +26,7 @@ mod hearing;
 pub mod lead;
 mod machine;
 pub mod measure;
+mod on_gpu;
 pub mod precision;
 pub mod report;
 pub mod resample;

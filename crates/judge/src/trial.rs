@@ -10,7 +10,8 @@ use crate::conduct;
 use crate::emulated::{Emulated, Traffic};
 use crate::examine::{Examined, Watch, examine, finding_about};
 use crate::lead::budgets;
-use crate::measure::{self, Extent, Kept, Rate, Rough, Weighed, bandwidth};
+use crate::measure::{self, Extent, Kept, Rate, Rough, Timed, Weighed, bandwidth};
+use crate::on_gpu::{Clocks, Memory, OnGpu};
 use crate::workload::{GROWTH, KeepsState, Scratch, Sweep, Workload, Workloads};
 use crate::{Challenge, Dimension, Effort, Finding, Measurement, Outcome, Plan, Severity, Subject};
 
@@ -129,6 +130,40 @@ pub fn hear_device(
     measured
 }
 
+/// Times kernels on a GPU, beside the reference where there is one. `memory` is of the same GPU.
+pub fn hear_gpu(
+    challenge: &dyn Challenge,
+    plan: &Plan,
+    subject: &mut OnGpu,
+    mut reference: Option<&mut OnGpu>,
+    memory: &mut Memory,
+    watch: &dyn Watch,
+) -> Measured {
+    let mut measured = Measured::default();
+    let mut rng = plan.seed.rng("measurements on a gpu");
+    let extent = Extent::on_gpu(plan.effort);
+    for workload in challenge.workloads_on_gpu(plan) {
+        watch.step(&format!("time of {} on the GPU", workload.name()));
+        let mut attempt = || -> Result<(), Trouble> {
+            let floor = workload.floor_s(&memory.rate(workload.working_set_bytes())?);
+            let beside = reference.as_deref_mut().map(|reference| reference as &mut dyn Subject);
+            let timed = measure::time(workload.as_ref(), subject, beside, extent, &mut rng)?;
+            measured.timed(workload.as_ref(), timed, floor, None);
+            Ok(())
+        };
+        if let Err(trouble) = attempt() {
+            measured.trouble(
+                &format!("performance/{}", workload.name().replace(' ', "/")),
+                Dimension::Performance,
+                &trouble,
+            );
+            return measured;
+        }
+    }
+    measured.clocks(subject.clocks());
+    measured
+}
+
 fn traffic(
     workloads: &Workloads,
     device: &mut Emulated,
@@ -157,6 +192,56 @@ fn traffic(
 }
 
 impl Measured {
+    /// A workload that was timed. `again` is its time over the floor at a second look, where one was taken.
+    fn timed(&mut self, workload: &dyn Workload, timed: Timed, floor: f64, again: Option<f64>) {
+        let of_floor = timed.time.value / floor;
+        judge_time(workload, of_floor.min(again.unwrap_or(of_floor)), timed.wrong.as_deref(), self);
+        self.measurements.push(Measurement {
+            name: "time".to_owned(),
+            workload: workload.name(),
+            value: timed.time.value,
+            unit: "s".to_owned(),
+            interval: Some(timed.time.interval),
+            floor: Some(floor),
+            of_floor: Some(floor / timed.time.value),
+            of_reference: timed.of_reference.map(|ratio| ratio.value),
+            of_reference_interval: timed
+                .of_reference
+                .map(|ratio| ratio.interval)
+                .filter(|interval| interval.iter().all(|bound| bound.is_finite())),
+            samples: timed.samples,
+        });
+    }
+
+    /// Whether the device's clock told the truth.
+    fn clocks(&mut self, clocks: &Clocks) {
+        let Some((device_s, outside_s)) = clocks.widest else { return };
+        let (device_us, outside_us) = (1e6 * device_s, 1e6 * outside_s);
+        let (outcome, message) = if clocks.agree() {
+            let message = format!(
+                "over {} runs; at the widest the GPU's events say {device_us:.0} µs and the judge's clock {outside_us:.0} µs",
+                clocks.runs
+            );
+            (Outcome::Pass, message)
+        } else {
+            let message = format!(
+                "in {} of {} runs the GPU's events say less than the judge's clock, which is what counts then: at the widest \
+                 {device_us:.0} µs and {outside_us:.0} µs",
+                clocks.apart, clocks.runs
+            );
+            (Outcome::Inconclusive, message)
+        };
+        self.findings.push(finding_about(
+            "performance/clocks",
+            "agree",
+            Dimension::Performance,
+            outcome,
+            if outcome == Outcome::Pass { Severity::Note } else { Severity::Major },
+            message,
+            None,
+        ));
+    }
+
     /// What was asked of the memory, against what had to be.
     fn traffic(&mut self, name: &str, traffic: &Traffic, claimed: Option<f64>) {
         let floor = traffic.compulsory;
@@ -413,29 +498,14 @@ fn time(
         let floor = workload.floor_s(&bandwidth(workload.working_set_bytes(), 0.08));
         let reference = reference.as_deref_mut().map(|reference| reference as &mut dyn Subject);
         let timed = measure::time(workload.as_ref(), subject, reference, extent, rng)?;
-        let mut of_floor = timed.time.value / floor;
-        if of_floor > workload.slow_over_floor() {
+        let mut again = None;
+        if timed.time.value / floor > workload.slow_over_floor() {
             // It may have waited for processors that others keep busy: what is slow is slow when one looks again, at its work alone.
-            let again = measure::time_roughly(workload.as_ref(), subject, rng)?;
+            let rough = measure::time_roughly(workload.as_ref(), subject, rng)?;
             let floor = workload.floor_s(&bandwidth(workload.working_set_bytes(), 0.08));
-            of_floor = of_floor.min(again.working_s / floor);
+            again = Some(rough.working_s / floor);
         }
-        judge_time(workload.as_ref(), of_floor, timed.wrong.as_deref(), measured);
-        measured.measurements.push(Measurement {
-            name: "time".to_owned(),
-            workload: workload.name(),
-            value: timed.time.value,
-            unit: "s".to_owned(),
-            interval: Some(timed.time.interval),
-            floor: Some(floor),
-            of_floor: Some(floor / timed.time.value),
-            of_reference: timed.of_reference.map(|ratio| ratio.value),
-            of_reference_interval: timed
-                .of_reference
-                .map(|ratio| ratio.interval)
-                .filter(|interval| interval.iter().all(|bound| bound.is_finite())),
-            samples: timed.samples,
-        });
+        measured.timed(workload.as_ref(), timed, floor, again);
     }
     Ok(())
 }

@@ -1,13 +1,14 @@
 //! What this machine can do for the judge, found out by doing it.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
 use crate::MachineError;
 use crate::build;
 use crate::cage::{Applied, Attempt, Cage, Tier};
+use crate::gpu::{self, Gpu};
 
 /// The state of the cage on this machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,16 +51,6 @@ pub fn report(cage: &Cage) -> Report {
     }
 }
 
-/// Folders in which a GPU's driver is found.
-const DRIVER_FOLDERS: [&str; 6] = [
-    "/usr/lib/x86_64-linux-gnu",
-    "/usr/lib/aarch64-linux-gnu",
-    "/usr/lib64",
-    "/usr/lib",
-    "/usr/lib/wsl/lib",
-    "/usr/local/nvidia/lib64",
-];
-
 /// What this machine has for CUDA.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cuda {
@@ -69,17 +60,23 @@ pub struct Cuda {
     pub nvrtc: Option<PathBuf>,
     /// The driver of a GPU.
     pub driver: Option<PathBuf>,
+    /// The GPU that it drives in a cage.
+    pub gpu: Option<gpu::Device>,
+    /// Why it drives none there.
+    pub trouble: Option<String>,
 }
 
 impl Cuda {
-    /// Looks for them. None is loaded.
-    pub fn find() -> Self {
-        let driver = DRIVER_FOLDERS.iter().map(|folder| Path::new(folder).join("libcuda.so.1"));
-        Self {
-            clang: build::clang().ok(),
-            nvrtc: build::nvrtc().ok(),
-            driver: driver.into_iter().find(|path| path.is_file()),
-        }
+    /// Looks for them, and tries the driver in a cage.
+    pub fn find(cage: &Cage) -> Self {
+        let driver = gpu::driver();
+        let tried = driver.as_ref().map(|driver| Gpu::start(cage, driver));
+        let (gpu, trouble) = match tried {
+            Some(Ok(gpu)) => (Some(gpu.device().clone()), None),
+            Some(Err(error)) => (None, Some(error.to_string())),
+            None => (None, None),
+        };
+        Self { clang: build::clang().ok(), nvrtc: build::nvrtc().ok(), driver, gpu, trouble }
     }
 }
 
@@ -100,9 +97,16 @@ impl fmt::Display for Cuda {
             )?,
         }
         match &self.driver {
-            Some(path) => writeln!(f, "  driver      {}", path.display()),
-            None => writeln!(f, "  driver      none: kernels run on the processor"),
+            Some(path) => writeln!(f, "  driver      {}", path.display())?,
+            None => writeln!(f, "  driver      none: kernels run on the processor, and are not timed")?,
         }
+        if let Some(gpu) = &self.gpu {
+            writeln!(f, "  gpu         {gpu}")?;
+        }
+        if let Some(trouble) = &self.trouble {
+            writeln!(f, "  gpu         OFF {trouble}")?;
+        }
+        Ok(())
     }
 }
 

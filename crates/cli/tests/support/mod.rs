@@ -31,12 +31,22 @@ impl Tribunal {
 
     /// Runs it to its end.
     pub fn run<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Output {
+        self.run_with(&[], arguments)
+    }
+
+    /// Runs it to its end with more in its environment.
+    pub fn run_with<A: AsRef<OsStr>>(
+        &self,
+        more: &[(&str, &OsStr)],
+        arguments: impl IntoIterator<Item = A>,
+    ) -> Output {
         let output = Command::new(env!("CARGO_BIN_EXE_tribunal"))
             .arg("--store")
             .arg(self.folder.path().join("store"))
             .args(arguments)
             .current_dir(self.folder.path())
             .env("NO_COLOR", "1")
+            .envs(more.iter().copied())
             .output()
             .expect("the program starts");
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();

@@ -31,6 +31,18 @@ impl From<Effort> for Extent {
     }
 }
 
+impl Extent {
+    /// How much is measured on a GPU: a play moves half a gigabyte there before it is timed.
+    pub fn on_gpu(effort: Effort) -> Self {
+        let (restarts, blocks, budget_s) = match effort {
+            Effort::Quick => (2, 2, 4),
+            Effort::Standard => (3, 2, 8),
+            Effort::Full => (5, 4, 40),
+        };
+        Self { restarts, blocks, budget: Duration::from_secs(budget_s) }
+    }
+}
+
 /// What side-by-side timing showed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Timed {

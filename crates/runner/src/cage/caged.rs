@@ -71,8 +71,20 @@ impl fmt::Debug for Caged {
 
 /// Starts the launcher and waits until it has become the program.
 pub(super) fn start(cage: &Cage, policy: Policy) -> Result<Caged, MachineError> {
-    let Policy { profile, program, args, env, reads, executes, writes, working_folder, fds, limits, cores } =
-        policy;
+    let Policy {
+        profile,
+        program,
+        args,
+        env,
+        reads,
+        executes,
+        writes,
+        devices,
+        working_folder,
+        fds,
+        limits,
+        cores,
+    } = policy;
     if profile == Profile::Run && !writes.is_empty() {
         return Err(system("caging a program", "only a build may write"));
     }
@@ -84,6 +96,7 @@ pub(super) fn start(cage: &Cage, policy: Policy) -> Result<Caged, MachineError> 
         reads,
         executes,
         writes,
+        devices,
         working_folder,
         limits,
         cores,

@@ -221,3 +221,18 @@ pub(super) const CHANGE: &[i64] = &[
     #[cfg(target_arch = "x86_64")]
     SYS_futimesat,
 ];
+
+/// What drivers of devices need beside [`ANY`].
+pub(super) const DEVICE: &[i64] = &[
+    SYS_ioctl,
+    SYS_memfd_create,
+    SYS_mlock,
+    SYS_munlock,
+    SYS_sched_setaffinity,
+    SYS_sched_getaffinity,
+    SYS_set_mempolicy,
+    SYS_setsockopt,
+    SYS_connect,
+    SYS_bind,
+    SYS_listen,
+];

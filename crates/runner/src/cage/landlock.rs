@@ -69,13 +69,20 @@ fn grants(order: &Order, own_tmp: bool, own_procfs: bool) -> Vec<(&Path, BitFlag
     for device in super::namespaces::DEVICES.iter().map(Path::new).filter(|device| device.exists()) {
         grants.push((device, AccessFs::ReadFile | AccessFs::WriteFile));
     }
+    let control = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev;
+    grants.extend(order.devices.iter().map(|device| (device.as_path(), control)));
     if own_tmp {
         grants.push((Path::new("/tmp"), scratch));
     }
     if own_procfs {
-        // A build's processes may look at each other; a submission has only itself to look at.
-        let path = if order.profile == Profile::Build { "/proc" } else { "/proc/self" };
+        // A build's processes may look at each other; a submission has only itself to look at. Drivers look at the machine.
+        let all = order.profile == Profile::Build || !order.devices.is_empty();
+        let path = if all { "/proc" } else { "/proc/self" };
         grants.push((Path::new(path), read));
+        if !order.devices.is_empty() {
+            // Drivers name their threads, and give up where they may not.
+            grants.push((Path::new("/proc/self"), read | AccessFs::WriteFile | AccessFs::Truncate));
+        }
     }
     grants
 }

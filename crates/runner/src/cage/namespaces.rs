@@ -150,7 +150,10 @@ fn mount_procfs(order: &Order) -> LayerState {
         return LayerState::left_off(layer, cost);
     }
     let mut result = fs::create_dir_all("/proc");
-    for options in [c"subset=pid,hidepid=2", c"hidepid=2"] {
+    let all: [&CStr; 2] = [c"subset=pid,hidepid=2", c"hidepid=2"];
+    // What the machine says of itself is only for who has its devices.
+    let forms = if order.devices.is_empty() { &all[..] } else { &all[1..] };
+    for options in forms {
         result = result.and_then(|()| {
             let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
             rig::mount(c"proc", c"/proc", c"proc", flags, options)
@@ -195,7 +198,8 @@ impl Plan {
         for (path, kind) in paths.chain(order.writes.iter().map(|path| (path, Kind::Writable))) {
             plan.add(path, kind).map_err(Failure::system(format!("granting {}", path.display())))?;
         }
-        for device in DEVICES.iter().map(Path::new).filter(|device| device.exists()) {
+        let granted = order.devices.iter().map(PathBuf::as_path);
+        for device in DEVICES.iter().map(Path::new).filter(|device| device.exists()).chain(granted) {
             plan.mounts.insert(device.into(), Kind::Device);
         }
         Ok(plan)

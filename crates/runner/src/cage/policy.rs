@@ -33,6 +33,8 @@ pub struct Policy {
     pub executes: Vec<PathBuf>,
     /// Folders that it may change, [`Profile::Build`] only. Under real root their files are given to the cage's user.
     pub writes: Vec<PathBuf>,
+    /// Device files that it may read, write and control. A program that has any sees the machine's part of `/proc` as well, as drivers need.
+    pub devices: Vec<PathBuf>,
     /// Where it starts; the root folder if not given. Must lie under something granted.
     pub working_folder: Option<PathBuf>,
     /// Become descriptors 3, 4, 5, …; besides them it has 0 (nothing to read), 1 and 2 (kept and cut by the judge).
@@ -54,6 +56,7 @@ impl Policy {
             reads: system_libraries(),
             executes: loaders(),
             writes: Vec::new(),
+            devices: Vec::new(),
             working_folder: None,
             fds: Vec::new(),
             limits: Limits::default(),

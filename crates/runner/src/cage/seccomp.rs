@@ -55,6 +55,13 @@ pub(super) fn compile(
                 allow_building(&mut rules, changes_are_harmless)?;
             }
         }
+        if !order.devices.is_empty() {
+            // What a driver asks of its devices cannot be listed; which files are devices can.
+            allow(&mut rules, calls::DEVICE);
+            // NVIDIA's looks for a server that shares the device, and gives up if it may not look.
+            let family = u64::from(libc::AF_UNIX.cast_unsigned());
+            allow_if(&mut rules, libc::SYS_socket, vec![argument(0, SeccompCmpOp::Eq, family)?])?;
+        }
         let errno = |errno: i32| SeccompAction::Errno(errno.cast_unsigned());
         let unknown: Rules = calls::UNKNOWN.iter().map(|call| (*call, Vec::new())).collect();
         let unknown = SeccompFilter::new(unknown, SeccompAction::Allow, errno(libc::ENOSYS), arch)?;

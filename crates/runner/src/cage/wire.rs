@@ -31,6 +31,7 @@ pub(super) struct Order {
     pub(super) reads: Vec<PathBuf>,
     pub(super) executes: Vec<PathBuf>,
     pub(super) writes: Vec<PathBuf>,
+    pub(super) devices: Vec<PathBuf>,
     pub(super) working_folder: Option<PathBuf>,
     pub(super) limits: Limits,
     pub(super) cores: Option<Vec<usize>>,

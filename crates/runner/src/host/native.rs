@@ -325,20 +325,20 @@ fn view(view: Option<&View>, tensor: &Placed) -> *mut u8 {
 }
 
 /// A mapped arena.
-struct View {
+pub(super) struct View {
     base: NonNull<c_void>,
     len: usize,
 }
 
 impl View {
-    fn new(fd: OwnedFd, len: usize, protection: ProtFlags) -> std::io::Result<Self> {
+    pub(super) fn new(fd: OwnedFd, len: usize, protection: ProtFlags) -> std::io::Result<Self> {
         let flags = MapFlags::SHARED | MapFlags::POPULATE;
         // SAFETY: the address is chosen by the kernel; the file has `len` bytes and is sealed against shrinking.
         let base = unsafe { rustix::mm::mmap(std::ptr::null_mut(), len, protection, flags, &fd, 0) }?;
         Ok(Self { base: NonNull::new(base).expect("a mapping is not at address 0"), len })
     }
 
-    fn at(&self, offset: usize, len: usize) -> *mut u8 {
+    pub(super) fn at(&self, offset: usize, len: usize) -> *mut u8 {
         assert!(offset.checked_add(len).is_some_and(|end| end <= self.len), "a range inside the arena");
         // SAFETY: `offset` is at most `len`, so the result stays in the mapping or one past its end.
         unsafe { self.base.as_ptr().cast::<u8>().add(offset) }

@@ -15,7 +15,7 @@ mod variants;
 mod workloads;
 
 use crate::variant::Variants;
-use crate::workload::Workloads;
+use crate::workload::{Workload, Workloads};
 use crate::{Case, Plan};
 
 /// See the module.
@@ -44,5 +44,9 @@ impl crate::Challenge for FusedSoftmaxTopk {
 
     fn workloads(&self, plan: &Plan) -> Workloads {
         workloads::all(plan.effort, plan.seed)
+    }
+
+    fn workloads_on_gpu(&self, plan: &Plan) -> Vec<Box<dyn Workload>> {
+        workloads::on_gpu(plan.effort, plan.seed)
     }
 }

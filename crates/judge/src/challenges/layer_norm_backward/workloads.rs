@@ -44,6 +44,21 @@ pub(super) fn all(effort: Effort, seed: Seed) -> Workloads {
     }
 }
 
+/// What is timed on a GPU: sizes that fill it.
+pub(super) fn on_gpu(effort: Effort, seed: Seed) -> Vec<Box<dyn Workload>> {
+    let sizes: &[(usize, usize)] = match effort {
+        Effort::Quick => &[(4096, 2048)],
+        Effort::Standard => &[(4096, 2048), (16_384, 768)],
+        Effort::Full => &[(4096, 2048), (16_384, 768), (8192, 1024), (4096, 4096), (1024, 8192)],
+    };
+    let largest = sizes.iter().map(|(rows, cols)| rows * cols).max().expect("there are sizes");
+    let pool = Arc::new(Pool::new(largest, &mut seed.rng("workloads")));
+    let boxed = |&(rows, cols): &(usize, usize)| -> Box<dyn Workload> {
+        Box::new(Size::new(rows, cols, seed, Arc::clone(&pool)))
+    };
+    sizes.iter().map(boxed).collect()
+}
+
 /// One forward and one backward at a size.
 struct Size {
     rows: usize,
@@ -77,15 +92,29 @@ impl Size {
         self.spec().size_bytes()
     }
 
-    /// Makes both calls on contents that never were before.
-    fn ask(&self, rng: &mut ChaCha8Rng, subject: &mut dyn Subject) -> Result<Answers, Trouble> {
-        let state = StateId(1);
-        let x = self.pool.draw(rng, [self.rows, self.cols]);
-        let forward = subject.call(&self.forward(&x, state))?;
-        let dy = self.pool.draw(rng, [self.rows, self.cols]);
-        let backward = subject.call(&self.backward(&dy, state))?;
-        subject.release(state)?;
-        Ok(Answers { x, dy, forward, backward })
+    /// Makes both calls so many times, each on contents that never were before: first all of the one, then all of the other.
+    fn ask(
+        &self,
+        rng: &mut ChaCha8Rng,
+        subject: &mut dyn Subject,
+        copies: usize,
+    ) -> Result<Vec<Answers>, Trouble> {
+        let states: Vec<StateId> = (1..=copies as u32).map(StateId).collect();
+        let mut draw = || -> Vec<Tensor> {
+            states.iter().map(|_| self.pool.draw(rng, [self.rows, self.cols])).collect()
+        };
+        let xs = draw();
+        let calls: Vec<Call<'_>> = xs.iter().zip(&states).map(|(x, &state)| self.forward(x, state)).collect();
+        let forwards = subject.call_all(&calls)?;
+        drop(calls);
+        let dys = draw();
+        let calls: Vec<Call<'_>> =
+            dys.iter().zip(&states).map(|(dy, &state)| self.backward(dy, state)).collect();
+        let backwards = subject.call_all(&calls)?;
+        drop(calls);
+        states.iter().try_for_each(|&state| subject.release(state))?;
+        let pairs = xs.into_iter().zip(dys).zip(forwards.into_iter().zip(backwards));
+        Ok(pairs.map(|((x, dy), (forward, backward))| Answers { x, dy, forward, backward }).collect())
     }
 
     fn backward<'a>(&self, dy: &'a Tensor, state: StateId) -> Call<'a> {
@@ -141,19 +170,27 @@ impl Workload for Size {
     }
 
     fn play(&self, rng: &mut ChaCha8Rng, subject: &mut dyn Subject) -> Result<Play, Trouble> {
-        let Answers { x, dy, forward, backward } = self.ask(rng, subject)?;
-        let problem = Problem { x: &x, gamma: &self.gamma, beta: &self.beta, dy: &dy, eps: EPS };
-        let sample = Sample::draw(rng, self.rows, self.cols);
-        let wrong = if forward.changed_late || backward.changed_late {
-            Some("results changed after the call was done".to_owned())
-        } else {
-            problem.verify(&sample, &forward.outputs[0], &backward.outputs)
+        // A call reads one tensor and writes another.
+        let copies = subject.copies(2 * self.tensor_bytes());
+        let asked = self.ask(rng, subject, copies)?;
+        let wrong = asked.iter().find_map(|Answers { x, dy, forward, backward }| {
+            let problem = Problem { x, gamma: &self.gamma, beta: &self.beta, dy, eps: EPS };
+            let sample = Sample::draw(rng, self.rows, self.cols);
+            if forward.changed_late || backward.changed_late {
+                Some("results changed after the call was done".to_owned())
+            } else {
+                problem.verify(&sample, &forward.outputs[0], &backward.outputs)
+            }
+        });
+        let mean = |seconds: fn(&Answer) -> f64| {
+            let both = asked.iter().map(|each| seconds(&each.forward) + seconds(&each.backward));
+            both.sum::<f64>() / asked.len() as f64
         };
-        Ok(Play { wall_s: forward.wall_s + backward.wall_s, cpu_s: forward.cpu_s + backward.cpu_s, wrong })
+        Ok(Play { wall_s: mean(|answer| answer.wall_s), cpu_s: mean(|answer| answer.cpu_s), wrong })
     }
 
     fn warm(&self, rng: &mut ChaCha8Rng, subject: &mut dyn Subject) -> Result<(), Trouble> {
-        self.ask(rng, subject).map(|_| ())
+        self.ask(rng, subject, 1).map(drop)
     }
 
     fn peak_floor_bytes(&self) -> u64 {

@@ -43,10 +43,13 @@ pub(super) fn make(
     Ok(ptx)
 }
 
-/// With the compiler that the manifest asks for; clang otherwise.
+/// With the compiler that the manifest asks for; otherwise with clang, or where there is none with NVRTC.
 fn compile(workshop: &Workshop, submission: &Submission, progress: &dyn Fn(&str)) -> Result<Ptx, Trouble> {
     match submission.manifest.compiler {
         Some(FrontEnd::Nvrtc) => compile_by_nvrtc(workshop, submission, progress),
+        None if Clang::find().is_err() && nvrtc::find().is_ok() => {
+            compile_by_nvrtc(workshop, submission, progress)
+        }
         Some(FrontEnd::Clang) | None => compile_by_clang(workshop, submission, progress),
     }
 }
