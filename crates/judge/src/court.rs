@@ -12,9 +12,12 @@ pub trait Subject {
     /// Makes one call.
     fn call(&mut self, call: &Call<'_>) -> Result<Answer, Trouble>;
 
-    /// Makes calls that ask nothing of each other. What runs them one right after the other times them together.
-    fn call_all(&mut self, calls: &[Call<'_>]) -> Result<Vec<Answer>, Trouble> {
-        calls.iter().map(|call| self.call(call)).collect()
+    /// Makes calls that ask nothing of each other, and gives the answers to those that are `looked_at`. What runs them one right after the
+    /// other times them together, and learns only afterwards which those are.
+    fn call_all(&mut self, calls: &[Call<'_>], looked_at: &[usize]) -> Result<Vec<Answer>, Trouble> {
+        let answers: Vec<Answer> = calls.iter().map(|call| self.call(call)).collect::<Result<_, _>>()?;
+        let is_looked_at = |(index, answer)| looked_at.contains(&index).then_some(answer);
+        Ok(answers.into_iter().enumerate().filter_map(is_looked_at).collect())
     }
 
     /// How many calls of so many bytes make a play, each on contents of its own: several where one is too short to be timed.

@@ -156,6 +156,23 @@ pub struct Error {
     pub used: f64,
 }
 
+/// Calls of a play whose answers are looked at, where there are more.
+const LOOKED_AT: usize = 4;
+
+/// Which of so many calls are looked at, in their order; nobody can foresee it.
+pub fn looked_at(rng: &mut ChaCha8Rng, calls: usize) -> Vec<usize> {
+    let mut left: Vec<usize> = (0..calls).collect();
+    while left.len() > LOOKED_AT {
+        left.remove(rng.random_range(0..left.len()));
+    }
+    left
+}
+
+/// Those of the things that are looked at.
+pub fn kept<T>(things: Vec<T>, looked_at: &[usize]) -> impl Iterator<Item = T> {
+    things.into_iter().enumerate().filter(|(index, _)| looked_at.contains(index)).map(|(_, thing)| thing)
+}
+
 /// What one play took and whether it was right.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Play {

@@ -35,9 +35,9 @@ impl Extent {
     /// How much is measured on a GPU: a play moves half a gigabyte there before it is timed.
     pub fn on_gpu(effort: Effort) -> Self {
         let (restarts, blocks, budget_s) = match effort {
-            Effort::Quick => (2, 2, 4),
-            Effort::Standard => (3, 2, 8),
-            Effort::Full => (5, 4, 40),
+            Effort::Quick => (2, 1, 8),
+            Effort::Standard => (3, 2, 15),
+            Effort::Full => (5, 4, 60),
         };
         Self { restarts, blocks, budget: Duration::from_secs(budget_s) }
     }

@@ -13,7 +13,7 @@ use super::problem::Problem;
 use crate::compare::compare;
 use crate::lead::budgets;
 use crate::measure::Rate;
-use crate::workload::{Play, Pool, Scratch, Sweep, Workload, Workloads};
+use crate::workload::{Play, Pool, Scratch, Sweep, Workload, Workloads, kept, looked_at};
 use crate::{Effort, Seed, Subject};
 
 /// The size whose extra memory is weighed: two rows of about a million.
@@ -110,7 +110,7 @@ struct Timed {
 }
 
 impl Timed {
-    /// Asks so many times, each on contents that never were before.
+    /// Asks so many times, each on contents that never were before. What is looked at comes back.
     fn ask(
         &self,
         rng: &mut ChaCha8Rng,
@@ -126,9 +126,10 @@ impl Timed {
             makes: None,
         };
         let calls: Vec<Call<'_>> = logits.iter().map(call).collect();
-        let answers = subject.call_all(&calls)?;
+        let looked_at = looked_at(rng, copies);
+        let answers = subject.call_all(&calls, &looked_at)?;
         drop(calls);
-        Ok(logits.into_iter().zip(answers).collect())
+        Ok(kept(logits, &looked_at).zip(answers).collect())
     }
 
     /// The first thing that is wrong in a few rows.

@@ -16,7 +16,7 @@ mod variants;
 mod workloads;
 
 use crate::variant::Variants;
-use crate::workload::Workloads;
+use crate::workload::{Workload, Workloads};
 use crate::{Case, Plan};
 
 /// See the module.
@@ -45,5 +45,9 @@ impl crate::Challenge for KvCache {
 
     fn workloads(&self, plan: &Plan) -> Workloads {
         workloads::all(plan)
+    }
+
+    fn workloads_on_gpu(&self, plan: &Plan) -> Vec<Box<dyn Workload>> {
+        workloads::on_gpu(plan)
     }
 }

@@ -88,6 +88,28 @@ pub(super) fn all(plan: &Plan) -> Workloads {
     }
 }
 
+/// A model of 8 billion parameters decodes eight sequences: what a GPU is given, and more than its cache holds.
+const ON_GPU: Config =
+    Config { layers: 1, batch: 8, heads: 32, kv_heads: 8, head_dim: 128, max_len: 0, bits: 32, paged: None };
+
+/// What is timed on a GPU, in each format that is claimed.
+pub(super) fn on_gpu(plan: &Plan) -> Vec<Box<dyn Workload>> {
+    let (contexts, formats): (&[usize], &[usize]) = match plan.effort {
+        Effort::Quick => (&[2048], &[32]),
+        Effort::Standard => (&[4096], &[32, 16, 8]),
+        Effort::Full => (&[1024, 4096, 16_384], &[32, 16, 8, 4]),
+    };
+    let pool = ON_GPU.batch * ON_GPU.kv_heads * CHUNK * ON_GPU.head_dim;
+    let pool = Arc::new(Pool::new(pool, &mut plan.seed.rng("workloads")));
+    let all = contexts.iter().flat_map(|&context| formats.iter().map(move |&bits| (context, bits)));
+    all.map(|(context, bits)| (context, Config { max_len: context + DECODED + 1, bits, ..ON_GPU }))
+        .filter(|(_, config)| config.capabilities().iter().all(|needed| plan.capabilities.contains(needed)))
+        .map(|(context, config)| -> Box<dyn Workload> {
+            Box::new(Decoding { config, context, part: Part::Both, pool: Arc::clone(&pool) })
+        })
+        .collect()
+}
+
 /// What a token took, on average.
 #[derive(Default)]
 struct Decoded {

@@ -9,7 +9,7 @@ use tribunal_runner::Trouble;
 
 use super::sampled::{Problem, Sample};
 use crate::measure::Rate;
-use crate::workload::{KeepsState, Play, Pool, Proof, Sweep, Workload, Workloads};
+use crate::workload::{KeepsState, Play, Pool, Proof, Sweep, Workload, Workloads, kept, looked_at};
 use crate::{Effort, Seed, Subject};
 
 const EPS: f64 = 1e-5;
@@ -92,7 +92,8 @@ impl Size {
         self.spec().size_bytes()
     }
 
-    /// Makes both calls so many times, each on contents that never were before: first all of the one, then all of the other.
+    /// Makes both calls so many times, each on contents that never were before: first all of the one, then all of the other. What is looked at
+    /// comes back.
     fn ask(
         &self,
         rng: &mut ChaCha8Rng,
@@ -100,20 +101,21 @@ impl Size {
         copies: usize,
     ) -> Result<Vec<Answers>, Trouble> {
         let states: Vec<StateId> = (1..=copies as u32).map(StateId).collect();
-        let mut draw = || -> Vec<Tensor> {
+        let draw = |rng: &mut ChaCha8Rng| -> Vec<Tensor> {
             states.iter().map(|_| self.pool.draw(rng, [self.rows, self.cols])).collect()
         };
-        let xs = draw();
+        let xs = draw(rng);
         let calls: Vec<Call<'_>> = xs.iter().zip(&states).map(|(x, &state)| self.forward(x, state)).collect();
-        let forwards = subject.call_all(&calls)?;
+        let looked_at = looked_at(rng, copies);
+        let forwards = subject.call_all(&calls, &looked_at)?;
         drop(calls);
-        let dys = draw();
+        let dys = draw(rng);
         let calls: Vec<Call<'_>> =
             dys.iter().zip(&states).map(|(dy, &state)| self.backward(dy, state)).collect();
-        let backwards = subject.call_all(&calls)?;
+        let backwards = subject.call_all(&calls, &looked_at)?;
         drop(calls);
         states.iter().try_for_each(|&state| subject.release(state))?;
-        let pairs = xs.into_iter().zip(dys).zip(forwards.into_iter().zip(backwards));
+        let pairs = kept(xs, &looked_at).zip(kept(dys, &looked_at)).zip(forwards.into_iter().zip(backwards));
         Ok(pairs.map(|((x, dy), (forward, backward))| Answers { x, dy, forward, backward }).collect())
     }
 
