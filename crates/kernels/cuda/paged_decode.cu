@@ -543,6 +543,12 @@ template <> struct Tensor<Int8> : TensorHalf {
             pairs[i][1] = halves(bytes, 0x4342);
         }
     }
+    // Four elements of two tokens, `four * 4` and on.
+    static __device__ __forceinline__ void value_pairs(const unsigned (&a)[4], const unsigned (&b)[4], int four, unsigned (&pairs)[4]) {
+        const unsigned first = __byte_perm(a[four], b[four], 0x5140) ^ 0x80808080, second = __byte_perm(a[four], b[four], 0x7362) ^ 0x80808080;
+        pairs[0] = halves(first, 0x4140), pairs[1] = halves(first, 0x4342);
+        pairs[2] = halves(second, 0x4140), pairs[3] = halves(second, 0x4342);
+    }
 };
 
 template <> struct Tensor<Int4> : TensorHalf {
@@ -561,6 +567,10 @@ template <> struct Tensor<Int4> : TensorHalf {
         to[1] = fma_halves((bytes & 0x00f000f0) | MAGIC, 0x2c002c00, 0xd480d480);
         to[2] = subtract_halves((above & 0x000f000f) | MAGIC, 0x64086408);
         to[3] = fma_halves((above & 0x00f000f0) | MAGIC, 0x2c002c00, 0xd480d480);
+    }
+    // Four elements of two tokens, `four * 4` and on.
+    static __device__ __forceinline__ void value_pairs(const unsigned (&a)[2], const unsigned (&b)[2], int four, unsigned (&pairs)[4]) {
+        halves(__byte_perm(a[four / 2], b[four / 2], four % 2 == 0 ? 0x5410 : 0x7632), pairs);
     }
     // Of keys the codes' bits are taken for subnormal halves: codes and 8, times 2^-24, and 16 times as much where they are second in a byte.
     static constexpr bool SUBNORMAL = true;
@@ -729,9 +739,9 @@ __device__ __forceinline__ void decode_tensor(const float *__restrict__ q, const
     }
     const float factor = factors[row], offset = T::SUBNORMAL ? offsets[T::SUBNORMAL ? row : 0] : 0.0f;
 
-    float output[D / 8][4], maximum = NO_SCORE, sum = 0.0f;
+    float output[D / 8][2], maximum = NO_SCORE, sum = 0.0f;
 #pragma unroll
-    for (int i = 0; i < D / 8; ++i) output[i][0] = output[i][1] = output[i][2] = output[i][3] = 0.0f;
+    for (int i = 0; i < D / 8; ++i) output[i][0] = output[i][1] = 0.0f;
     unsigned tile = tiles, tile_ahead = tiles + (STAGES - 1) * STAGE;
     const unsigned tiles_end = tiles + STAGES * STAGE;
     for (; start < end; start += step) {
@@ -792,83 +802,80 @@ __device__ __forceinline__ void decode_tensor(const float *__restrict__ q, const
         }
         most = fmaxf(most, __shfl_xor_sync(ALL, most, 1));
         most = fmaxf(most, __shfl_xor_sync(ALL, most, 2));
-        if (__any_sync(ALL, most > maximum)) {
-            const float down = power_of_2(maximum - most);
-            maximum = most;
-            sum *= down;
+        const float down = power_of_2(maximum - most), reference = most - LARGEST_WEIGHT;
+        maximum = most;
+        sum *= down;
+        // Weights as the first matrices of products: their rows are those of queries.
+        unsigned weights[TILE / 16][4], weights_rest[TILE / 16][4];
 #pragma unroll
-            for (int i = 0; i < D / 8; ++i) output[i][0] *= down, output[i][1] *= down, output[i][2] *= down, output[i][3] *= down;
+        for (int n = 0; n < TILE / 8; ++n) {
+            float a = power_of_2(scores[n][0] - reference), b = power_of_2(scores[n][1] - reference);
+            sum += a + b;
+            if (F::SCALED) a *= value_scale[F::SCALED ? n : 0][0], b *= value_scale[F::SCALED ? n : 0][1];
+            unsigned parts[T::PARTS];
+            T::split(a, b, parts);
+            weights[n / 2][n % 2 * 2] = parts[0], weights[n / 2][n % 2 * 2 + 1] = parts[1];
+            weights_rest[n / 2][n % 2 * 2] = parts[T::PARTS - 1], weights_rest[n / 2][n % 2 * 2 + 1] = 0;
         }
-        const float reference = maximum - LARGEST_WEIGHT;
+        // Products are added up over a tile only: tensor cores cut off what the sum has no place for, and all errors are to one side.
+        auto add = [&](float (&to)[2], const float (&c)[4]) {
+            to[0] = to[0] * down + (c[0] + c[2]);
+            to[1] = to[1] * down + (c[1] + c[3]);
+        };
+        const unsigned value_plane = tile + PLANE;
+        if constexpr (F::BITS == 16) {
+            const int from = T::template value_place<D>(lane % 16, lane / 16);
 #pragma unroll
-        for (int m = 0; m < TILE / 16; ++m) {
-            // Weights as the first matrix of products: its rows are those of queries.
-            unsigned weights[4], weights_rest[4];
+            for (int i = 0; i < D / 8; i += 2) {
+                float c[2][4] = {};
 #pragma unroll
-            for (int half = 0; half < 2; ++half) {
-                const int n = m * 2 + half;
-                float a = power_of_2(scores[n][0] - reference), b = power_of_2(scores[n][1] - reference);
-                sum += a + b;
-                if (F::SCALED) a *= value_scale[F::SCALED ? n : 0][0], b *= value_scale[F::SCALED ? n : 0][1];
-                unsigned parts[T::PARTS];
-                T::split(a, b, parts);
-                weights[half * 2] = parts[0], weights[half * 2 + 1] = parts[1];
-                weights_rest[half * 2] = parts[T::PARTS - 1], weights_rest[half * 2 + 1] = 0;
-            }
-            const unsigned value_plane = tile + PLANE;
-            if constexpr (F::BITS == 16) {
-                const int from = T::template value_place<D>(lane % 16, lane / 16);
-#pragma unroll
-                for (int i = 0; i < D / 8; i += 2) {
+                for (int m = 0; m < TILE / 16; ++m) {
                     unsigned pairs[4];
                     read_transposed(pairs, value_plane + (from ^ T::template value_place<D>(m * 16, i)));
-                    T::multiply(output[i], weights, pairs[0], pairs[1]);
-                    T::multiply(output[i + 1], weights, pairs[2], pairs[3]);
+                    T::multiply(c[0], weights[m], pairs[0], pairs[1]);
+                    T::multiply(c[1], weights[m], pairs[2], pairs[3]);
                     if (T::PARTS == 3) {
-                        T::multiply(output[i], weights_rest, pairs[0], pairs[1]);
-                        T::multiply(output[i + 1], weights_rest, pairs[2], pairs[3]);
+                        T::multiply(c[0], weights_rest[m], pairs[0], pairs[1]);
+                        T::multiply(c[1], weights_rest[m], pairs[2], pairs[3]);
                     }
                 }
-            } else if constexpr (F::BITS == 8) {
-                // 16 elements of four tokens, two by two.
-                const int from = T::template value_place<D>(place * 2, row);
-                unsigned codes[4][4];
+                add(output[i], c[0]);
+                add(output[i + 1], c[1]);
+            }
+        } else {
+            // 16 elements of a lane's four tokens of 16.
+            constexpr int WORDS = F::BITS / 2;
+            const int from = F::BITS == 8 ? T::template value_place<D>(place * 2, row)
+                                          : T::template value_place<D>(place * 2, row / 2) + row % 2 * 8;
+            unsigned codes[TILE / 16][4][WORDS];
+#pragma unroll
+            for (int m = 0; m < TILE / 16; ++m) {
 #pragma unroll
                 for (int i = 0; i < 4; ++i) {
-                    const uint4 four = read_16(value_plane + (from ^ T::template value_place<D>(m * 16 + i % 2 + i / 2 * 8, 0)));
-                    codes[i][0] = four.x, codes[i][1] = four.y, codes[i][2] = four.z, codes[i][3] = four.w;
-                }
-#pragma unroll
-                for (int w = 0; w < 4; ++w) {
-                    unsigned zipped[2][2];
-#pragma unroll
-                    for (int i = 0; i < 2; ++i) {
-                        zipped[i][0] = __byte_perm(codes[2 * i][w], codes[2 * i + 1][w], 0x5140) ^ 0x80808080;
-                        zipped[i][1] = __byte_perm(codes[2 * i][w], codes[2 * i + 1][w], 0x7362) ^ 0x80808080;
-                    }
-#pragma unroll
-                    for (int e = 0; e < 4; ++e) {
-                        const unsigned selector = e % 2 == 0 ? 0x4140 : 0x4342;
-                        T::multiply(output[w * 4 + e], weights, T::halves(zipped[0][e / 2], selector), T::halves(zipped[1][e / 2], selector));
+                    const unsigned at = value_plane + (from ^ T::template value_place<D>(m * 16 + i % 2 + i / 2 * 8, 0));
+                    unsigned (&to)[WORDS] = codes[m][i];
+                    if constexpr (WORDS == 4) {
+                        const uint4 four = read_16(at);
+                        to[0] = four.x, to[1] = four.y, to[2] = four.z, to[3] = four.w;
+                    } else {
+                        const uint2 two = read_8(at);
+                        to[0] = two.x, to[1] = two.y;
                     }
                 }
-            } else {
-                const int from = T::template value_place<D>(place * 2, row / 2) + row % 2 * 8;
-                unsigned codes[4][2];
+            }
 #pragma unroll
-                for (int i = 0; i < 4; ++i) {
-                    const uint2 two = read_8(value_plane + (from ^ T::template value_place<D>(m * 16 + i % 2 + i / 2 * 8, 0)));
-                    codes[i][0] = two.x, codes[i][1] = two.y;
+            for (int four = 0; four < 4; ++four) {
+                float c[4][4] = {};
+#pragma unroll
+                for (int m = 0; m < TILE / 16; ++m) {
+                    unsigned pairs[2][4];
+#pragma unroll
+                    for (int i = 0; i < 2; ++i) T::value_pairs(codes[m][2 * i], codes[m][2 * i + 1], four, pairs[i]);
+#pragma unroll
+                    for (int e = 0; e < 4; ++e) T::multiply(c[e], weights[m], pairs[0][e], pairs[1][e]);
                 }
 #pragma unroll
-                for (int w = 0; w < 4; ++w) {
-                    unsigned first[4], second[4];
-                    const unsigned selector = w % 2 == 0 ? 0x5410 : 0x7632;
-                    T::halves(__byte_perm(codes[0][w / 2], codes[1][w / 2], selector), first);
-                    T::halves(__byte_perm(codes[2][w / 2], codes[3][w / 2], selector), second);
-#pragma unroll
-                    for (int e = 0; e < 4; ++e) T::multiply(output[w * 4 + e], weights, first[e], second[e]);
-                }
+                for (int e = 0; e < 4; ++e) add(output[four * 4 + e], c[e]);
             }
         }
         tile = tile + STAGE == tiles_end ? tiles : tile + STAGE;
@@ -885,7 +892,7 @@ __device__ __forceinline__ void decode_tensor(const float *__restrict__ q, const
 #pragma unroll
         for (int i = 0; i < D / 8; ++i) {
             const unsigned to = query_at + QUERY + (warp * OF_WARP + row * FOURS + output_place<F::BITS>(row, i * 2 + place / 2)) * 16;
-            write_8(to + place % 2 * 8, output[i][0] + output[i][2], output[i][1] + output[i][3]);
+            write_8(to + place % 2 * 8, output[i][0], output[i][1]);
         }
     } else {
         // Of 16 elements of values that a lane had, each is a column of another product.
@@ -893,8 +900,7 @@ __device__ __forceinline__ void decode_tensor(const float *__restrict__ q, const
         for (int e = 0; e < 2; ++e) {
 #pragma unroll
             for (int i = 0; i < D / 8; i += 4) {
-                const float4 four = {output[i][e] + output[i][e + 2], output[i + 1][e] + output[i + 1][e + 2],
-                                     output[i + 2][e] + output[i + 2][e + 2], output[i + 3][e] + output[i + 3][e + 2]};
+                const float4 four = {output[i][e], output[i + 1][e], output[i + 2][e], output[i + 3][e]};
                 mine[output_place<F::BITS>(row, (place * 2 + e) * 4 + i / 4)] = four;
             }
         }
