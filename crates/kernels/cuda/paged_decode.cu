@@ -10,27 +10,37 @@
 // the block of tokens i * block_len and on, for as many as the sequence has. lengths [batch] int32, from 0. Scratch, if splits > 1:
 // partial [batch, heads, splits, head_dim] and lse [batch, heads, splits], f32. keys, values, q, out and partial at multiples of 16 bytes.
 //
-// The fast version asks for head_dim a multiple of 8 and not above 32 * E, where E = 8 elements a lane, and 4 for f32 and for
-// groups beyond 8; heads / kv_heads at most 16. The plain one takes any.
+// There are two fast versions, on tensor cores and on lanes, and a plain one, which takes any shape. Tensor cores ask for head_dim D, at
+// most 8 query heads for a head of keys, fewer than 2^32 rows in the cache, and table_len * block_len * block_len below 2^32; they read
+// table to its end or that of a part, and lose scales of values below 2^-60. Lanes ask for head_dim a multiple of 8 and not above 32 * E,
+// where E = 8 elements a lane, and 4 for f32 and for groups beyond 8; heads / kv_heads at most 16.
 //
-// Launches, F = f32, f16, bf16, int8, int4; G = 8, or 16 with f16, not less than heads / kv_heads:
+// Launches, P = f16, bf16 with D = 64 or 128, int8, int4 with D = 128; F = P or f32; G = 8, or 16 with f16, not less than heads / kv_heads:
+//   paged_decode_P_dD         grid: (splits, kv_heads, batch)   block: 32 to 128, a multiple of 32
+//                             dynamic shared bytes: D * 32 (bf16: D * 48) + (block / 32) * W, W = D * 192 for f16 and bf16, 25344 for
+//                             int8, 13056 for int4
 //   paged_decode_F_gG         grid: (splits, kv_heads, batch)   block: 32 to 256, a multiple of 32
 //                             dynamic shared bytes: (block / 32) * G * (head_dim * 2 + 40) * 4
-//   paged_decode_merge        grid: (heads, batch)              block: 32 to 256, a multiple of 32;  dynamic shared bytes: splits * 4
+//   paged_decode_merge        grid: (heads, batch)              block: 32 to 256, a multiple of 32; head_dim a multiple of 4
 //   paged_decode_plain_f16    grid: (heads, batch)              block: 32 to 256, a multiple of 32
-// Compute capability 7.0 or higher.
+// Compute capability 8.0 or higher; 7.0 without tensor cores.
 //
 // Method. A block takes a part of a sequence's tokens and all query heads of one head of keys: a cached byte is read once for the whole
-// group. A warp takes 32 tokens at a time: each lane looks one up in the table, and its scales; then head_dim / E lanes (to the next
+// group. Softmax is taken on the way (Milakov and Gimelshein), in powers of two, by each warp over its own tokens; warps are put together
+// at the end. Parts are exact: each leaves its output and the binary logarithm of its sum, by which the second launch weighs them.
+//
+// Tensor cores: a warp copies tiles of 16 or 32 tokens to shared memory, two of them under way while it works on the third, and waits for no
+// other warp. Scores are the product of queries and keys, outputs that of weights and values, 16 x 8 x 16 at a time. Queries and weights
+// are f32 numbers split into two of f16 (three of bf16), which are other rows of the same product, so that only digits beyond those of f32
+// are lost. Codes are exact as f16; their scales go to scores and weights, which are kept in the range of f16 by the largest so far.
+// Lanes: a warp takes 32 tokens at a time. Each lane looks one up in the table, and its scales; then head_dim / E lanes (to the next
 // power of two) share a token, its elements E by E in registers, with as many tokens side by side as a warp has room for: what they read is
-// contiguous as far as the block is. The scores of 4 such steps (2 for wide groups) are taken before their values are read, and each group of
-// lanes keeps its own maximum, sum and output over its tokens (Milakov and Gimelshein), in powers of two; these are put together at the
-// end, over the lanes and over the warps. Parts are exact: each leaves its output and the binary logarithm of its sum, by which
-// the second launch weighs them.
+// contiguous as far as the block is. The scores of 4 such steps (2 for wide groups) are taken before their values are read.
 //
 // Traffic: keys, values and scales of the tokens once; 4 bytes of table a token; q once a split; out. Parts add 8 bytes for each element of
-// out and each split: a split wants some 1000 tokens, more in narrow formats. Sums are f32. No atomics and one order: results do not depend
-// on that of blocks or warps. Shared memory is used for queries and in the end, without bank conflicts if head_dim is a multiple of 64.
+// out and each split, and the second launch some microseconds. Blocks of 128 threads on tensor cores keep memory busy where there is one for
+// each multiprocessor: splits beyond that do not pay, but for int4, which wants two. Sums are f32. No atomics and one order: results do
+// not depend on that of blocks or warps. Shared memory has no bank conflicts, on lanes if head_dim is a multiple of 64.
 //
 // Kwon et al. 2023, "PagedAttention", https://arxiv.org/abs/2309.06180; Ainslie et al. 2023, "GQA", https://arxiv.org/abs/2305.13245; Dao et
 // al. 2023, "Flash-Decoding for long-context inference". What `paged_decode.ptx` is made by, and what runs it without a GPU, is in
@@ -165,7 +175,7 @@ paged_decode_plain_f16(const float *q, const unsigned short *keys, const unsigne
     }
 }
 
-// -- Fast ----------------------------------------------------------------------------------------------------------------------------
+// -- Lanes ---------------------------------------------------------------------------------------------------------------------------
 
 // Where element `j` of lane `lane` lies in the shared output of a head. Four elements of a lane are beside those of the next, so that
 // stores of 16 bytes and reads column by column are both without conflicts.
@@ -408,13 +418,23 @@ constexpr float LARGEST_WEIGHT = 15.0f;
 
 __device__ __forceinline__ unsigned shared_address(const void *p) { return static_cast<unsigned>(__cvta_generic_to_shared(p)); }
 
+// For what is read once: the cache need not keep it.
+__device__ __forceinline__ unsigned long long evict_first() {
+    unsigned long long policy;
+    asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+    return policy;
+}
+
 // 16 bytes from global to shared memory, or zeros.
-__device__ __forceinline__ void copy_16(unsigned to, const unsigned char *from, bool has) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(__cvta_generic_to_global(from)), "r"(has ? 16 : 0) : "memory");
+__device__ __forceinline__ void copy_16(unsigned to, const unsigned char *from, bool has, unsigned long long policy) {
+    asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2, %3;" ::"r"(to), "l"(__cvta_generic_to_global(from)),
+                 "r"(has ? 16 : 0), "l"(policy)
+                 : "memory");
 }
 
 __device__ __forceinline__ void copy_4(unsigned to, const float *from, bool has) {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(__cvta_generic_to_global(from)), "r"(has ? 4 : 0) : "memory");
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(__cvta_generic_to_global(from)), "r"(has ? 4 : 0)
+                 : "memory");
 }
 
 __device__ __forceinline__ void commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
@@ -459,7 +479,7 @@ __device__ __forceinline__ unsigned fma_halves(unsigned a, unsigned b, unsigned 
     return d;
 }
 
-// Halves that are 1024 and a code's bits, by the codes' bits at the end of what f16 holds of 1024.
+// Halves of 1024: a code in their last bits adds as much.
 constexpr unsigned MAGIC = 0x64006400;
 
 // How the tensor cores take each format: its type there, and what f32 numbers are split into so that nothing of them is lost.
@@ -499,14 +519,14 @@ struct TensorBf16 {
     }
 };
 
-// Of a format: tokens of a tile; and where 16 bytes of a token's keys or values lie in the tile, so that neither copies nor reads have bank
-// conflicts. Both places are linear over bits: that of an exclusive or is the exclusive or of places. `key_pairs` are a lane's elements of
-// 16 bytes, two by two for the matrices that take `16 / (2 * pairs)`.. of them.
+// Of a format: tokens of a tile; where a token's 16 bytes of keys or values, its `chunk`, lie in the tile, so that neither copies nor reads
+// have bank conflicts; and the pairs that a lane's codes are in products. Places are linear over bits: that of an exclusive or of tokens or
+// chunks is the exclusive or of places. Which elements stand together in a product is free for keys, as long as queries do the same: lanes
+// take 16 bytes in one read. `SPREAD` puts queries where their writes have no conflicts either.
 template <typename F> struct Tensor;
 
 struct Tensor16 {
     static constexpr int TILE = 16;
-    // Elements of a lane's 16 bytes that are in the same product are beside one another.
     static constexpr int SPREAD = 4;
     template <int D> static __device__ __forceinline__ int key_place(int token, int chunk) {
         return token * D * 2 + (chunk ^ (token & 1) * 4) * 16;
@@ -559,11 +579,11 @@ template <> struct Tensor<Int4> : TensorHalf {
         static_assert(D == 128, "two tokens fill all banks");
         return token / 2 * 128 + ((token % 2 * 4 + chunk) ^ (token & 6)) * 16;
     }
-    // Eight codes and 8: the first of each four bytes' two halves with its fourth successor, and so on.
+    // Half bytes i and i + 4, less 8.
     static __device__ __forceinline__ void halves(unsigned bytes, unsigned (&to)[4]) {
         const unsigned above = bytes >> 8;
         to[0] = subtract_halves((bytes & 0x000f000f) | MAGIC, 0x64086408);
-        // 16 times a code: a sixteenth of 1024 is 64.
+        // 1024 and 16 times a code, of which a sixteenth is 64 and the code.
         to[1] = fma_halves((bytes & 0x00f000f0) | MAGIC, 0x2c002c00, 0xd480d480);
         to[2] = subtract_halves((above & 0x000f000f) | MAGIC, 0x64086408);
         to[3] = fma_halves((above & 0x00f000f0) | MAGIC, 0x2c002c00, 0xd480d480);
@@ -572,7 +592,7 @@ template <> struct Tensor<Int4> : TensorHalf {
     static __device__ __forceinline__ void value_pairs(const unsigned (&a)[2], const unsigned (&b)[2], int four, unsigned (&pairs)[4]) {
         halves(__byte_perm(a[four / 2], b[four / 2], four % 2 == 0 ? 0x5410 : 0x7632), pairs);
     }
-    // Of keys the codes' bits are taken for subnormal halves: codes and 8, times 2^-24, and 16 times as much where they are second in a byte.
+    // Bits of keys are taken for subnormal halves: 2^-24 (code + 8), and 16 times that for the second of a byte. Queries make up for it.
     static constexpr bool SUBNORMAL = true;
     static __device__ __forceinline__ void key_pairs(uint4 words, unsigned (&pairs)[8][2]) {
         const unsigned from[4] = {words.x, words.y, words.z, words.w};
@@ -603,6 +623,7 @@ __device__ __forceinline__ void decode_tensor(const float *__restrict__ q, const
                                               const int *__restrict__ lengths, float *__restrict__ out, float *__restrict__ lse, int heads,
                                               int kv_heads, int head_dim, int block_len, int table_len, int split_len) {
     using T = Tensor<F>;
+    static_assert(D == 128 || (D == 64 && F::BITS == 16), "lanes and banks are for these");
     constexpr int TILE = T::TILE, BYTES = D * F::BITS / 8, CHUNKS = BYTES / 16;
     // Products over 16 elements each, and how many of them 16 bytes of a lane are for.
     constexpr int PRODUCTS = D / 16, AT_ONCE = 32 / F::BITS;
@@ -648,6 +669,7 @@ __device__ __forceinline__ void decode_tensor(const float *__restrict__ q, const
     const int end = min(length, part_end);
     const int side = lane / CHUNKS, chunk = lane % CHUNKS;
     const int key_to = T::template key_place<D>(side, chunk), value_to = T::template value_place<D>(side, chunk);
+    const unsigned long long policy = evict_first();
     auto copy = [&](int from, const int (&blocks)[LOOKUPS], unsigned to) {
         unsigned rows[LOOKUPS];
 #pragma unroll
@@ -667,8 +689,8 @@ __device__ __forceinline__ void decode_tensor(const float *__restrict__ q, const
             const unsigned token_row = __shfl_sync(ALL, rows[i * SIDE / LANES], token);
             const unsigned long long offset = static_cast<unsigned long long>(token_row) * BYTES + chunk * 16;
             const bool has = from + token < end;
-            copy_16(to + (key_to ^ T::template key_place<D>(i * SIDE, 0)), keys + offset, has);
-            copy_16(to + PLANE + (value_to ^ T::template value_place<D>(i * SIDE, 0)), values + offset, has);
+            copy_16(to + (key_to ^ T::template key_place<D>(i * SIDE, 0)), keys + offset, has, policy);
+            copy_16(to + PLANE + (value_to ^ T::template value_place<D>(i * SIDE, 0)), values + offset, has, policy);
         }
     };
 #pragma unroll
@@ -938,7 +960,10 @@ __device__ __forceinline__ void decode_tensor(const float *__restrict__ q, const
                             table_len, split_len);                                                                                       \
     }
 
+// Registers are for two blocks on a multiprocessor: three would spill, and gain nothing.
+PAGED_DECODE_TENSOR(f16, F16, 64)
 PAGED_DECODE_TENSOR(f16, F16, 128)
+PAGED_DECODE_TENSOR(bf16, Bf16, 64)
 PAGED_DECODE_TENSOR(bf16, Bf16, 128)
 PAGED_DECODE_TENSOR(int8, Int8, 128)
 PAGED_DECODE_TENSOR(int4, Int4, 128)

@@ -192,10 +192,10 @@ fn shared_bytes(config: Config, warps: usize) -> usize {
     match (kernel, format) {
         ("g8", _) => outputs(8),
         ("g16", _) => outputs(16),
-        ("d128", "f16") => 4096 + warps * 3 * 8192,
-        ("d128", "bf16") => 6144 + warps * 3 * 8192,
-        ("d128", "int8") => 4096 + warps * 3 * (8192 + 256),
-        ("d128", "int4") => 4096 + warps * 3 * (4096 + 256),
+        ("d64" | "d128", "f16") => head_dim * 32 + warps * head_dim * 192,
+        ("d64" | "d128", "bf16") => head_dim * 48 + warps * head_dim * 192,
+        ("d128", "int8") => 4096 + warps * 25344,
+        ("d128", "int4") => 4096 + warps * 13056,
         other => panic!("no kernel {other:?}"),
     }
 }
@@ -244,6 +244,14 @@ fn every_group_and_head() {
                 Config { format, heads, kv_heads, kernel: "d128", lengths: &[50, 17], ..ORDINARY };
             let cache = Cache::new(config);
             let (out, _) = cache.fast(64, 64, 1);
+            cache.check("tensor cores", &out);
+        }
+        for format in ["f16", "bf16"] {
+            let lengths = &[50, 17];
+            let config =
+                Config { format, heads, kv_heads, head_dim: 64, kernel: "d64", lengths, ..ORDINARY };
+            let cache = Cache::new(config);
+            let (out, _) = cache.fast(128, 16, 4);
             cache.check("tensor cores", &out);
         }
     }
