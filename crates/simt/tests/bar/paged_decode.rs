@@ -230,8 +230,7 @@ fn every_format() {
 
 #[test]
 fn every_group_and_head() {
-    let groups =
-        [(1, 1, "g8"), (8, 1, "g8"), (6, 2, "g8"), (7, 1, "g8"), (16, 1, "g16"), (24, 2, "g16")];
+    let groups = [(1, 1, "g8"), (8, 1, "g8"), (6, 2, "g8"), (7, 1, "g8"), (16, 1, "g16"), (24, 2, "g16")];
     for (heads, kv_heads, kernel) in groups {
         let cache =
             Cache::new(Config { heads, kv_heads, kernel, head_dim: 64, lengths: &[50, 17], ..ORDINARY });
@@ -240,16 +239,14 @@ fn every_group_and_head() {
     }
     for (heads, kv_heads) in [(1, 1), (4, 2), (6, 2), (8, 1), (21, 3)] {
         for format in ["f16", "bf16", "int8", "int4"] {
-            let config =
-                Config { format, heads, kv_heads, kernel: "d128", lengths: &[50, 17], ..ORDINARY };
+            let config = Config { format, heads, kv_heads, kernel: "d128", lengths: &[50, 17], ..ORDINARY };
             let cache = Cache::new(config);
             let (out, _) = cache.fast(64, 64, 1);
             cache.check("tensor cores", &out);
         }
         for format in ["f16", "bf16"] {
             let lengths = &[50, 17];
-            let config =
-                Config { format, heads, kv_heads, head_dim: 64, kernel: "d64", lengths, ..ORDINARY };
+            let config = Config { format, heads, kv_heads, head_dim: 64, kernel: "d64", lengths, ..ORDINARY };
             let cache = Cache::new(config);
             let (out, _) = cache.fast(128, 16, 4);
             cache.check("tensor cores", &out);
@@ -283,6 +280,31 @@ fn every_length_and_block() {
                 let (out, _) = cache.fast(block, split_len, splits);
                 cache.check("tensor cores", &out);
             }
+        }
+    }
+}
+
+/// Scales from 2^-20 to 2^20, and queries far from 1: what is small stays, and what is large fits.
+#[test]
+fn numbers_of_all_sizes() {
+    for format in ["f16", "bf16", "int8", "int4"] {
+        let mut cache = Cache::new(Config { format, kernel: "d128", lengths: &[200, 40], ..ORDINARY });
+        if bits(format) < 16 {
+            let rows = cache.values.scales.iter_mut().zip(cache.values.wide.chunks_exact_mut(128));
+            for (row, (scale, wide)) in rows.enumerate() {
+                let by = 2f32.powi((row * 7 % 41) as i32 - 20);
+                *scale *= by;
+                wide.iter_mut().for_each(|x| *x *= f64::from(by));
+            }
+        }
+        for (head, q) in cache.q.chunks_exact_mut(128).enumerate() {
+            // The last has no use for its keys.
+            let by = [1e-30, 1e-6, 0.1, 1.0, 2.0, 4.0, 1e-3, 0.0][head % 8];
+            q.iter_mut().for_each(|q| *q *= by);
+        }
+        for (block, split_len, splits) in [(64, 200, 1), (128, 64, 4)] {
+            let (out, _) = cache.fast(block, split_len, splits);
+            cache.check("tensor cores", &out);
         }
     }
 }
