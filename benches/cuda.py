@@ -842,11 +842,12 @@ DECODE_TILE = {"f16": 16, "bf16": 16, "int8": 32, "int4": 32}
 DECODE_WARP = {"f16": 24576, "bf16": 24576, "int8": 25344, "int4": 13056}
 
 
-def decode_setting(form, batch, context, threads=128):
-    """(splits, split_len, threads): a block for each of 132 multiprocessors, and two where a token has few bytes and there are many. Parts
-    are put together by a second launch, which takes longer than a wave that is not full."""
-    blocks = 264 if form == "int4" and batch * context >= 65536 else 132
-    return decode_split_into(form, context, max(1, min(blocks // (batch * KV_HEADS), context // 64)), threads)
+def decode_setting(form, batch, context):
+    """(splits, split_len, threads): a block for each of 132 multiprocessors, of 8 warps if there is work for them. Parts are put together
+    by a second launch, which takes longer than a wave that is not full. Where blocks are many, two of 4 warps share a multiprocessor."""
+    splits = max(1, min(132 // (batch * KV_HEADS), context // 64))
+    wide = batch * KV_HEADS * splits <= 132 and context // splits >= 1024
+    return decode_split_into(form, context, splits, 256 if wide else 128)
 
 
 def decode_split_into(form, context, splits, threads):
@@ -857,7 +858,7 @@ def decode_split_into(form, context, splits, threads):
 
 def decode_settings(form, batch, context):
     found = {}
-    for threads in (32, 64, 128):
+    for threads in (64, 128, 256):
         for splits in (1, 2, 4, 8, 16, 32, 64, 128):
             if splits > 1 and (context // splits < 64 or batch * KV_HEADS * splits > 2048):
                 continue

@@ -16,7 +16,7 @@
 // where E = 8 elements a lane, and 4 for f32 and for groups beyond 8; heads / kv_heads at most 16.
 //
 // Launches, P = f16, bf16 with D = 64 or 128, int8, int4 with D = 128; F = P or f32; G = 8, or 16 with f16, not less than heads / kv_heads:
-//   paged_decode_P_dD         grid: (splits, kv_heads, batch)   block: 32 to 128, a multiple of 32
+//   paged_decode_P_dD         grid: (splits, kv_heads, batch)   block: 32 to 256, a multiple of 32
 //                             dynamic shared bytes: D * 32 (bf16: D * 48) + (block / 32) * W, W = D * 192 for f16 and bf16, 25344 for
 //                             int8, 13056 for int4
 //   paged_decode_F_gG         grid: (splits, kv_heads, batch)   block: 32 to 256, a multiple of 32
@@ -38,9 +38,10 @@
 // contiguous as far as the block is. The scores of 4 such steps (2 for wide groups) are taken before their values are read.
 //
 // Traffic: keys, values and scales of the tokens once; 4 bytes of table a token; q once a split; out. Parts add 8 bytes for each element of
-// out and each split, and the second launch some microseconds. Blocks of 128 threads on tensor cores keep memory busy where there is one for
-// each multiprocessor: splits beyond that do not pay, but for int4, which wants two. Sums are f32. No atomics and one order: results do
-// not depend on that of blocks or warps. Shared memory has no bank conflicts, on lanes if head_dim is a multiple of 64.
+// out and each split, and the second launch some microseconds. On tensor cores one block for each multiprocessor keeps memory busy, where
+// splits have some 1000 tokens best of 256 threads, else of 128: splits beyond that do not pay. Where sequences and heads alone are more
+// blocks, 128 threads leave room for two. Sums are f32. No atomics and one order: results do not depend on that of blocks or warps. Shared
+// memory has no bank conflicts, on lanes if head_dim is a multiple of 64.
 //
 // Kwon et al. 2023, "PagedAttention", https://arxiv.org/abs/2309.06180; Ainslie et al. 2023, "GQA", https://arxiv.org/abs/2305.13245; Dao et
 // al. 2023, "Flash-Decoding for long-context inference". What `paged_decode.ptx` is made by, and what runs it without a GPU, is in
@@ -409,8 +410,6 @@ PAGED_DECODE(int4, Int4, 8)
 
 // Query heads of a head of keys: the rows 0 to 7 of a matrix of the tensor cores.
 constexpr int ROWS = 8;
-constexpr int MAX_TENSOR_THREADS = 128;
-constexpr int MAX_TENSOR_WARPS = MAX_TENSOR_THREADS / LANES;
 // Tiles of a warp that shared memory has room for; all but one are under way.
 constexpr int STAGES = 3;
 // Weights are 2^15 of the largest so far, near the most that f16 holds, so that small ones keep their digits.
@@ -631,13 +630,13 @@ __device__ __forceinline__ void decode_tensor(const float *__restrict__ q, const
     constexpr int QUERY = PRODUCTS * LANES * (T::PARTS == 3 ? 24 : 16);
     constexpr int SIDE = LANES / CHUNKS, LOOKUPS = (TILE + LANES - 1) / LANES;
     extern __shared__ __align__(128) unsigned char shared_tiles[];
-    __shared__ float factors[ROWS], offsets[T::SUBNORMAL ? ROWS : 1], maxima[MAX_TENSOR_WARPS][ROWS], sums[MAX_TENSOR_WARPS][ROWS];
+    __shared__ float factors[ROWS], offsets[T::SUBNORMAL ? ROWS : 1], maxima[MAX_WARPS][ROWS], sums[MAX_WARPS][ROWS];
     const int lane = threadIdx.x % LANES, warp = threadIdx.x / LANES, warps = blockDim.x / LANES;
     // A lane's row of the matrices and its place in it.
     const int row = lane / 4, place = lane % 4;
     const int split = blockIdx.x, splits = gridDim.x, kv_head = blockIdx.y, batch = blockIdx.z;
     const int group = heads / kv_heads;
-    if (group > ROWS || head_dim != D || warps > MAX_TENSOR_WARPS) __trap();
+    if (group > ROWS || head_dim != D) __trap();
     const long long first_head = static_cast<long long>(batch) * heads + kv_head * group;
     const unsigned query_at = shared_address(shared_tiles), tiles = query_at + QUERY + warp * (STAGES * STAGE);
 
@@ -952,7 +951,7 @@ __device__ __forceinline__ void decode_tensor(const float *__restrict__ q, const
 }
 
 #define PAGED_DECODE_TENSOR(NAME, F, D)                                                                                                  \
-    extern "C" __global__ void __launch_bounds__(MAX_TENSOR_THREADS, 2)                                                                  \
+    extern "C" __global__ void __launch_bounds__(MAX_THREADS, 1)                                                                         \
     paged_decode_##NAME##_d##D(const float *q, const unsigned char *keys, const unsigned char *values, const float *key_scales,          \
                                const float *value_scales, const int *table, const int *lengths, float *out, float *lse, int heads,       \
                                int kv_heads, int head_dim, int block_len, int table_len, int split_len) {                                \
@@ -960,7 +959,7 @@ __device__ __forceinline__ void decode_tensor(const float *__restrict__ q, const
                             table_len, split_len);                                                                                       \
     }
 
-// Registers are for two blocks on a multiprocessor: three would spill, and gain nothing.
+// Registers are for 8 warps on a multiprocessor: 12 would spill, and gain nothing.
 PAGED_DECODE_TENSOR(f16, F16, 64)
 PAGED_DECODE_TENSOR(f16, F16, 128)
 PAGED_DECODE_TENSOR(bf16, Bf16, 64)

@@ -276,7 +276,7 @@ fn every_length_and_block() {
             let config =
                 Config { format, kernel: "d128", block_len, heads: 4, kv_heads: 1, lengths, ..ORDINARY };
             let cache = Cache::new(config);
-            for (block, split_len, splits) in [(32, 130, 1), (128, 130, 1), (64, 48, 3)] {
+            for (block, split_len, splits) in [(32, 130, 1), (256, 130, 1), (64, 48, 3)] {
                 let (out, _) = cache.fast(block, split_len, splits);
                 cache.check("tensor cores", &out);
             }
