@@ -843,10 +843,11 @@ DECODE_WARP = {"f16": 24576, "bf16": 24576, "int8": 25344, "int4": 13056}
 
 
 def decode_setting(form, batch, context):
-    """(splits, split_len, threads): a block for each of 132 multiprocessors, of 8 warps if there is work for them. Parts are put together
-    by a second launch, which takes longer than a wave that is not full. Where blocks are many, two of 4 warps share a multiprocessor."""
+    """(splits, split_len, threads): a block for each of 132 multiprocessors. Parts are put together by a second launch, which takes longer
+    than a wave that is not full. Blocks of int4, which is more to compute than to read, are of 8 warps if there is work for them; where
+    blocks are many, two of 4 warps share a multiprocessor."""
     splits = max(1, min(132 // (batch * KV_HEADS), context // 64))
-    wide = batch * KV_HEADS * splits <= 132 and context // splits >= 1024
+    wide = form == "int4" and batch * KV_HEADS * splits <= 132 and context // splits >= 1024
     return decode_split_into(form, context, splits, 256 if wide else 128)
 
 

@@ -38,10 +38,10 @@
 // contiguous as far as the block is. The scores of 4 such steps (2 for wide groups) are taken before their values are read.
 //
 // Traffic: keys, values and scales of the tokens once; 4 bytes of table a token; q once a split; out. Parts add 8 bytes for each element of
-// out and each split, and the second launch some microseconds. On tensor cores one block for each multiprocessor keeps memory busy, where
-// splits have some 1000 tokens best of 256 threads, else of 128: splits beyond that do not pay. Where sequences and heads alone are more
-// blocks, 128 threads leave room for two. Sums are f32. No atomics and one order: results do not depend on that of blocks or warps. Shared
-// memory has no bank conflicts, on lanes if head_dim is a multiple of 64.
+// out and each split, and the second launch some microseconds. On tensor cores one block of 128 threads for each multiprocessor keeps
+// memory busy, and splits beyond that do not pay; where sequences and heads alone are more, two blocks share one. int4 is more to compute
+// than to read: where blocks are few and splits long, 256 threads are better. Sums are f32. No atomics and one order: results do not
+// depend on that of blocks or warps. Shared memory has no bank conflicts, on lanes if head_dim is a multiple of 64.
 //
 // Kwon et al. 2023, "PagedAttention", https://arxiv.org/abs/2309.06180; Ainslie et al. 2023, "GQA", https://arxiv.org/abs/2305.13245; Dao et
 // al. 2023, "Flash-Decoding for long-context inference". What `paged_decode.ptx` is made by, and what runs it without a GPU, is in
@@ -59,6 +59,7 @@ constexpr float NO_SCORE = -3.402823466e38f;
 
 static_assert(MAX_WARPS * LANES == MAX_THREADS, "blocks are whole warps");
 
+// To some 22 digits; 0 below 2^-126.
 __device__ __forceinline__ float power_of_2(float x) {
     float y;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
