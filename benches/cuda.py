@@ -837,27 +837,35 @@ def softmax_topk(options, form, shape):
 BITS = {"f16": 16, "bf16": 16, "int8": 8, "int4": 4}
 
 
-def decode_setting(batch, context, threads=128, blocks=264):
-    """(splits, split_len, threads): two blocks for each multiprocessor, as long as a part has 256 tokens."""
-    splits = max(1, min(ceil_div(blocks, batch * KV_HEADS), context // 256))
-    return decode_split_into(context, splits, threads)
+# Tokens of a warp's tile in shared memory, and bytes of a warp's tiles.
+DECODE_TILE = {"f16": 16, "bf16": 16, "int8": 32, "int4": 32}
+DECODE_WARP = {"f16": 24576, "bf16": 24576, "int8": 25344, "int4": 13056}
 
 
-def decode_split_into(context, splits, threads):
-    # A block takes 32 tokens a warp at a time.
-    split_len = ceil_div(ceil_div(context, splits), threads) * threads
+def decode_setting(form, batch, context):
+    """(splits, split_len, threads): a block for each of 132 multiprocessors. Parts are put together by a second launch, which takes longer
+    than a wave that is not full. Blocks of int4, which is more to compute than to read, are of 8 warps if there is work for them; where
+    blocks are many, two of 4 warps share a multiprocessor."""
+    splits = max(1, min(132 // (batch * KV_HEADS), context // 64))
+    wide = form == "int4" and batch * KV_HEADS * splits <= 132 and context // splits >= 1024
+    return decode_split_into(form, context, splits, 256 if wide else 128)
+
+
+def decode_split_into(form, context, splits, threads):
+    step = threads // 32 * DECODE_TILE[form]
+    split_len = ceil_div(ceil_div(context, splits), step) * step
     return ceil_div(context, split_len), split_len, threads
 
 
-def decode_settings(batch, context):
+def decode_settings(form, batch, context):
     found = {}
     for threads in (64, 128, 256):
         for splits in (1, 2, 4, 8, 16, 32, 64, 128):
-            if splits > 1 and (context // splits < 64 or batch * KV_HEADS * splits > 4096):
+            if splits > 1 and (context // splits < 64 or batch * KV_HEADS * splits > 2048):
                 continue
             if batch * KV_HEADS * splits < 64 and splits < context // 256:
                 continue
-            found[decode_split_into(context, splits, threads)] = None
+            found[decode_split_into(form, context, splits, threads)] = None
     return list(found)
 
 
@@ -921,7 +929,7 @@ def paged_decode(options, form, shape):
         return worst, not worst < 1e-5
 
     def contestant(label, splits, split_len, threads):
-        shared = threads // 32 * 8 * (HEAD_DIM * 2 + 40) * 4
+        shared = HEAD_DIM * (48 if form == "bf16" else 32) + threads // 32 * DECODE_WARP[form]
         partial = torch.empty(sets, batch, HEADS, splits, HEAD_DIM, device=DEVICE) if splits > 1 else None
         lse = torch.empty(sets, batch, HEADS, splits, device=DEVICE)
         tail = [i32(n) for n in (HEADS, KV_HEADS, HEAD_DIM, PAGE, table_len, split_len)]
@@ -929,10 +937,10 @@ def paged_decode(options, form, shape):
         for i in range(sets):
             to = out[i] if splits == 1 else partial[i]
             scale = (key_scales[i], value_scales[i])
-            steps = [Launch("paged_decode", f"paged_decode_{form}_g8", [splits, KV_HEADS, batch], [threads], shared,
+            steps = [Launch("paged_decode", f"paged_decode_{form}_d128", [splits, KV_HEADS, batch], [threads], shared,
                             [q[i], keys[i], values[i], *scale, table[i], lengths, to, lse[i], *tail])]
             if splits > 1:
-                steps.append(Launch("paged_decode", "paged_decode_merge", [HEADS, batch], [128], splits * 4,
+                steps.append(Launch("paged_decode", "paged_decode_merge", [HEADS, batch], [128], 0,
                                     [to, lse[i], out[i], i32(HEADS), i32(HEAD_DIM), i32(splits)]))
             runs.append(steps)
 
@@ -946,12 +954,12 @@ def paged_decode(options, form, shape):
             return check()
         return Contestant(label, lambda i: [step() for step in runs[i]], checked)
 
-    splits, split_len, threads = decode_setting(batch, context)
+    splits, split_len, threads = decode_setting(form, batch, context)
     ours = contestant("ours", splits, split_len, threads)
     row = {"kernel": "decode", "form": form, "shape": f"{batch}x{context}", "bytes": compulsory, "sets": sets,
            "setting": f"s{splits}x{threads}"}
     if options.sweep:
-        return row, [ours] + [contestant(f"s{s}x{t}", s, n, t) for s, n, t in decode_settings(batch, context)], sets
+        return row, [ours] + [contestant(f"s{s}x{t}", s, n, t) for s, n, t in decode_settings(form, batch, context)], sets
     made = [ours]
     if scaled:
         return row, made, sets
@@ -986,7 +994,8 @@ def paged_decode(options, form, shape):
         if backend is not None or compulsory < 1e9:
             run = sdpa(backend, grouped)
             made.append(Contestant(label, run, checked_by(run)))
-    parts, part_len, _ = decode_setting(batch, context, blocks=528)
+    parts = max(1, min(ceil_div(528, batch * KV_HEADS), context // 256))
+    parts, part_len, _ = decode_split_into(form, context, parts, 128)
     if triton is not None and not options.quick:
         partial = torch.empty(sets, batch, HEADS, parts, HEAD_DIM, device=DEVICE)
         lse = torch.empty(sets, batch, HEADS, parts, device=DEVICE)

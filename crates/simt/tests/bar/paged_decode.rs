@@ -49,8 +49,8 @@ impl Plane {
 #[derive(Debug, Clone, Copy)]
 struct Config {
     format: &'static str,
-    /// The widest group of the kernel.
-    widest: usize,
+    /// The end of the kernel's name.
+    kernel: &'static str,
     heads: usize,
     kv_heads: usize,
     head_dim: usize,
@@ -98,8 +98,8 @@ impl Cache {
     }
 
     fn fast(&self, block: u32, split_len: usize, splits: usize) -> (Vec<f32>, Vec<Meter>) {
-        let Config { format, widest, heads, kv_heads, head_dim, block_len, lengths } = self.config;
-        let kernel = format!("paged_decode_{format}_g{widest}");
+        let Config { format, kernel: ending, heads, kv_heads, head_dim, block_len, lengths } = self.config;
+        let kernel = format!("paged_decode_{format}_{ending}");
         let batch = lengths.len();
         let run = |device: &mut Device| {
             let q = device.input("q", &self.q);
@@ -120,7 +120,7 @@ impl Cache {
             let shape = Shape {
                 grid: [splits as u32, kv_heads as u32, batch as u32],
                 block,
-                shared: block as usize / 32 * widest * (head_dim * 2 + 40) * 4,
+                shared: shared_bytes(self.config, block as usize / 32),
             };
             device.launch(&PAGED_DECODE, &kernel, shape, arguments);
             if splits > 1 {
@@ -185,9 +185,24 @@ impl Cache {
     }
 }
 
+/// As the source asks for it.
+fn shared_bytes(config: Config, warps: usize) -> usize {
+    let Config { format, kernel, head_dim, .. } = config;
+    let outputs = |heads: usize| warps * heads * (head_dim * 2 + 40) * 4;
+    match (kernel, format) {
+        ("g8", _) => outputs(8),
+        ("g16", _) => outputs(16),
+        ("d64" | "d128", "f16") => head_dim * 32 + warps * head_dim * 192,
+        ("d64" | "d128", "bf16") => head_dim * 48 + warps * head_dim * 192,
+        ("d128", "int8") => 4096 + warps * 25344,
+        ("d128", "int4") => 4096 + warps * 13056,
+        other => panic!("no kernel {other:?}"),
+    }
+}
+
 const ORDINARY: Config = Config {
     format: "f16",
-    widest: 8,
+    kernel: "g8",
     heads: 8,
     kv_heads: 2,
     head_dim: 128,
@@ -204,15 +219,38 @@ fn every_format() {
             cache.check("fast", &out);
         }
     }
+    for format in ["f16", "bf16", "int8", "int4"] {
+        let cache = Cache::new(Config { format, kernel: "d128", ..ORDINARY });
+        for (block, split_len, splits) in [(32, 100, 1), (64, 100, 1), (128, 32, 4)] {
+            let (out, _) = cache.fast(block, split_len, splits);
+            cache.check("tensor cores", &out);
+        }
+    }
 }
 
 #[test]
 fn every_group_and_head() {
-    for (heads, kv_heads, widest) in [(1, 1, 8), (8, 1, 8), (6, 2, 8), (7, 1, 8), (16, 1, 16), (24, 2, 16)] {
+    let groups = [(1, 1, "g8"), (8, 1, "g8"), (6, 2, "g8"), (7, 1, "g8"), (16, 1, "g16"), (24, 2, "g16")];
+    for (heads, kv_heads, kernel) in groups {
         let cache =
-            Cache::new(Config { heads, kv_heads, widest, head_dim: 64, lengths: &[50, 17], ..ORDINARY });
+            Cache::new(Config { heads, kv_heads, kernel, head_dim: 64, lengths: &[50, 17], ..ORDINARY });
         let (out, _) = cache.fast(64, 64, 1);
         cache.check("fast", &out);
+    }
+    for (heads, kv_heads) in [(1, 1), (4, 2), (6, 2), (8, 1), (21, 3)] {
+        for format in ["f16", "bf16", "int8", "int4"] {
+            let config = Config { format, heads, kv_heads, kernel: "d128", lengths: &[50, 17], ..ORDINARY };
+            let cache = Cache::new(config);
+            let (out, _) = cache.fast(64, 64, 1);
+            cache.check("tensor cores", &out);
+        }
+        for format in ["f16", "bf16"] {
+            let lengths = &[50, 17];
+            let config = Config { format, heads, kv_heads, head_dim: 64, kernel: "d64", lengths, ..ORDINARY };
+            let cache = Cache::new(config);
+            let (out, _) = cache.fast(128, 16, 4);
+            cache.check("tensor cores", &out);
+        }
     }
     // No power of two, less than a vector of each lane, and as many as there are lanes for.
     for head_dim in [8, 16, 24, 80, 96, 112, 256] {
@@ -233,6 +271,40 @@ fn every_length_and_block() {
         for (block, split_len, splits) in [(32, 130, 1), (256, 130, 1), (64, 48, 3)] {
             let (out, _) = cache.fast(block, split_len, splits);
             cache.check("fast", &out);
+        }
+        for format in ["f16", "bf16", "int8", "int4"] {
+            let config =
+                Config { format, kernel: "d128", block_len, heads: 4, kv_heads: 1, lengths, ..ORDINARY };
+            let cache = Cache::new(config);
+            for (block, split_len, splits) in [(32, 130, 1), (256, 130, 1), (64, 48, 3)] {
+                let (out, _) = cache.fast(block, split_len, splits);
+                cache.check("tensor cores", &out);
+            }
+        }
+    }
+}
+
+/// Scales from 2^-20 to 2^20, and queries far from 1: what is small stays, and what is large fits.
+#[test]
+fn numbers_of_all_sizes() {
+    for format in ["f16", "bf16", "int8", "int4"] {
+        let mut cache = Cache::new(Config { format, kernel: "d128", lengths: &[200, 40], ..ORDINARY });
+        if bits(format) < 16 {
+            let rows = cache.values.scales.iter_mut().zip(cache.values.wide.chunks_exact_mut(128));
+            for (row, (scale, wide)) in rows.enumerate() {
+                let by = 2f32.powi((row * 7 % 41) as i32 - 20);
+                *scale *= by;
+                wide.iter_mut().for_each(|x| *x *= f64::from(by));
+            }
+        }
+        for (head, q) in cache.q.chunks_exact_mut(128).enumerate() {
+            // The last has no use for its keys.
+            let by = [1e-30, 1e-6, 0.1, 1.0, 2.0, 4.0, 1e-3, 0.0][head % 8];
+            q.iter_mut().for_each(|q| *q *= by);
+        }
+        for (block, split_len, splits) in [(64, 200, 1), (128, 64, 4)] {
+            let (out, _) = cache.fast(block, split_len, splits);
+            cache.check("tensor cores", &out);
         }
     }
 }
@@ -267,14 +339,19 @@ fn compulsory(config: &Config) -> f64 {
 
 #[test]
 fn a_cached_byte_is_read_once_for_a_group() {
-    let cases: [(_, &'static [usize], _, _); 4] = [
-        ("f16", &[512, 300], 512, 1),
-        ("f16", &[2048], 1024, 2),
-        ("int8", &[1024], 1024, 1),
-        ("int4", &[2048], 2048, 1),
+    let cases: [(_, _, &'static [usize], _, _); 9] = [
+        ("f16", "g8", &[512, 300], 512, 1),
+        ("f16", "g8", &[2048], 1024, 2),
+        ("int8", "g8", &[1024], 1024, 1),
+        ("int4", "g8", &[2048], 2048, 1),
+        ("f16", "d128", &[512, 300], 512, 1),
+        ("f16", "d128", &[2048], 1024, 2),
+        ("bf16", "d128", &[1024], 1024, 1),
+        ("int8", "d128", &[1024], 1024, 1),
+        ("int4", "d128", &[2048], 2048, 1),
     ];
-    for (format, lengths, split_len, splits) in cases {
-        let config = Config { format, lengths, heads: 8, kv_heads: 1, ..ORDINARY };
+    for (format, kernel, lengths, split_len, splits) in cases {
+        let config = Config { format, kernel, lengths, heads: 8, kv_heads: 1, ..ORDINARY };
         let cache = Cache::new(config);
         let (out, meters) = cache.fast(128, split_len, splits);
         cache.check("fast", &out);
