@@ -407,10 +407,10 @@ impl Host {
         for work in &mut self.queue {
             match work {
                 Work::Call(call) => call.launches.iter_mut().try_for_each(|launch| launch.start(stream))?,
-                // SAFETY: both buffers have as many bytes, and live until the queue is cleared.
                 Work::Copy { from, to } => {
+                    // SAFETY: both buffers have as many bytes, and live until the queue is cleared.
                     unsafe { result::memcpy_dtod_async(to.at, from.at, from.bytes as usize, stream) }
-                        .map_err(failed(What::Launch, "copying"))?
+                        .map_err(failed(What::Launch, "copying"))?;
                 }
             }
         }
