@@ -446,9 +446,9 @@ template <typename T, int VECTORS> struct Held {
     }
 };
 
-// Forward. The next row is on its way while this one's statistics are taken. gamma and beta lie in shared memory where a block's warps have
-// rows of their own, so that a block reads them once, and in registers else.
-template <typename T, int VECTORS, bool WARP>
+// Forward. NEXT: the next row is on its way while this one's statistics are taken, which costs as many registers as a row. gamma and beta lie in
+// shared memory where a block's warps have rows of their own, so that a block reads them once, and in registers else.
+template <typename T, int VECTORS, bool WARP, bool NEXT>
 __device__ __forceinline__ void forward_held(const T *__restrict__ x, const T *__restrict__ gamma, const T *__restrict__ beta,
                                              T *__restrict__ y, T *__restrict__ mean, T *__restrict__ rstd, long long rows, int cols,
                                              T eps) {
@@ -464,7 +464,7 @@ __device__ __forceinline__ void forward_held(const T *__restrict__ x, const T *_
     const int begin = share.begin, stride = share.stride;
     const T count = T(1) / cols;
     Held<T, VECTORS> next, scale, bias;
-    if (share.first < rows) next.load(x + share.first * cols, begin, stride, cols);
+    if (NEXT && share.first < rows) next.load(x + share.first * cols, begin, stride, cols);
     if constexpr (WARP) {
         for (int c = threadIdx.x * LEN; c < cols; c += blockDim.x * LEN) {
             T values[LEN];
@@ -479,8 +479,13 @@ __device__ __forceinline__ void forward_held(const T *__restrict__ x, const T *_
         bias.load(beta, begin, stride, cols);
     }
     for (long long row = share.first; row < rows; row += share.step) {
-        Held<T, VECTORS> held = next;
-        if (row + share.step < rows) next.load(x + (row + share.step) * cols, begin, stride, cols);
+        Held<T, VECTORS> held;
+        if constexpr (NEXT) {
+            held = next;
+            if (row + share.step < rows) next.load(x + (row + share.step) * cols, begin, stride, cols);
+        } else {
+            held.load(x + row * cols, begin, stride, cols);
+        }
         T sum = 0;
 #pragma unroll
         for (int i = 0; i < VECTORS; ++i) {
@@ -573,13 +578,22 @@ __device__ __forceinline__ void backward_held(const T *__restrict__ x, const T *
         }
         asm volatile("cp.async.commit_group;" ::: "memory");
     };
-    fetch(share.first, 0);
-    for (int c = threadIdx.x * LEN; c < cols; c += blockDim.x * LEN) {
-        T values[LEN];
-        Vector<T>::load(values, gamma + c);
-        Vector<T>::store(parameters + c, values);
+    // Of a block's row each thread needs its own columns of gamma alone, and waits for nobody.
+    if constexpr (!WARP) {
+#pragma unroll
+        for (int i = 0; i < VECTORS; ++i) {
+            if (begin + i * stride < cols) copy_async(parameters + begin + i * stride, gamma + begin + i * stride);
+        }
     }
-    __syncthreads();
+    fetch(share.first, 0);
+    if constexpr (WARP) {
+        for (int c = threadIdx.x * LEN; c < cols; c += blockDim.x * LEN) {
+            T values[LEN];
+            Vector<T>::load(values, gamma + c);
+            Vector<T>::store(parameters + c, values);
+        }
+        __syncthreads();
+    }
     const T count = T(1) / cols;
     Held<T, VECTORS> dgamma, dbeta;
 #pragma unroll
@@ -711,11 +725,12 @@ __device__ __forceinline__ void columns(const T *__restrict__ partial_dgamma, co
     }
 
 LAYER_NORM_FORWARD(f32, float, (512), forward<float>)
-LAYER_NORM_FORWARD(f32_768, float, (128, 5), forward_held<float, 6, true>)
-LAYER_NORM_FORWARD(f32_1024, float, (128, 4), forward_held<float, 8, true>)
-LAYER_NORM_FORWARD(f32_8192, float, (512), forward_held<float, 4, false>)
+LAYER_NORM_FORWARD(f32_768, float, (128, 5), forward_held<float, 6, true, true>)
+LAYER_NORM_FORWARD(f32_1024, float, (128, 4), forward_held<float, 8, true, true>)
+LAYER_NORM_FORWARD(f32_4096, float, (256, 2), forward_held<float, 4, false, true>)
+LAYER_NORM_FORWARD(f32_8192, float, (256, 2), forward_held<float, 8, false, false>)
 LAYER_NORM_FORWARD(f64, double, (512), forward<double>)
-LAYER_NORM_FORWARD(f64_4096, double, (512), forward_held<double, 4, false>)
+LAYER_NORM_FORWARD(f64_4096, double, (512), forward_held<double, 4, false, true>)
 LAYER_NORM_BACKWARD(f32, float, 512, backward<float>)
 LAYER_NORM_BACKWARD(f32_768, float, 256, backward_held<float, 6, true>)
 LAYER_NORM_BACKWARD(f32_1024, float, 256, backward_held<float, 8, true>)

@@ -282,7 +282,7 @@ fn held_rows_of_a_warp() {
 fn held_rows_of_a_block_f32() {
     let shapes =
         [(5, 8, 1, 32), (9, 264, 8, 64), (4, 1000, 3, 96), (7, 1024, 2, 128), (3, 1029, 8, 64), (3, 2048, 8, 64)];
-    held_shapes::<f32>(&["f32_8192"], &["f32_4096", "f32_8192"], &shapes);
+    held_shapes::<f32>(&["f32_4096", "f32_8192"], &["f32_4096", "f32_8192"], &shapes);
 }
 
 #[test]
@@ -353,7 +353,7 @@ fn compulsory<T: Float>(case: &Case<T>, tensors: usize, parameters: usize) -> f6
         as f64
 }
 
-/// `form`: of the kernels forward and backward.
+/// `form`: of the kernels forward and backward; the second may be none.
 fn traffic<T: Float>(form: [&str; 2], rows: usize, cols: usize, grid: u32, block: u32, except: &[&str]) {
     let case = Case::<T>::new(rows, cols, 0.3, 1.0);
     let (forward, meters) = case.forward(&format!("layer_norm_forward_{}", form[0]), grid, block);
@@ -362,6 +362,9 @@ fn traffic<T: Float>(form: [&str; 2], rows: usize, cols: usize, grid: u32, block
     println!("{name}: {over:.4} of what must be moved, {} instructions", meters[0].instructions);
     assert!((1.0..=1.02).contains(&over), "{name}: {over} of what must be moved");
     assert_no_waste(&name, &meters[0], except);
+    if form[1].is_empty() {
+        return;
+    }
     let kernel = format!("layer_norm_backward_{}", form[1]);
     let (_, meters) = case.backward_of(&kernel, &forward[1], &forward[2], grid, block);
     let name = case.name(&format!("backward {}", form[1]), grid, block);
@@ -378,8 +381,9 @@ fn traffic_is_what_must_be_moved() {
     traffic::<f64>(["f64"; 2], 256, 512, 4, 128, &[]);
     traffic::<f32>(["f32_768"; 2], 256, 768, 4, 128, &[]);
     traffic::<f32>(["f32_1024"; 2], 256, 1024, 4, 128, &[]);
-    traffic::<f32>(["f32_8192", "f32_4096"], 256, 1024, 4, 128, &[]);
-    traffic::<f32>(["f32_8192"; 2], 256, 1024, 4, 64, &[]);
+    traffic::<f32>(["f32_4096"; 2], 256, 1024, 4, 128, &[]);
+    traffic::<f32>(["f32_4096", "f32_8192"], 256, 1024, 4, 64, &[]);
+    traffic::<f32>(["f32_8192", ""], 256, 1024, 4, 32, &[]);
     traffic::<f64>(["f64_4096", "f64_2048"], 256, 512, 4, 64, &[]);
 }
 
