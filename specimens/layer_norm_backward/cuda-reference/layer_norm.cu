@@ -9,23 +9,36 @@
 // backward. Any cols from 1 on, any rows from 0 on; a buffer need only be aligned to its elements.
 //
 // Launches, for element type T = f32 or f64:
-//   layer_norm_forward_T            grid: any for which grid rows are a multiple of 32 bytes;   block: 32 to 1024, a multiple of 32
+//   layer_norm_forward_T            grid: any for which grid rows are a multiple of 32 bytes;   block: 32 to 512, a multiple of 32
+//   layer_norm_forward_T_C          grid: the same;                                             block: 32 to B, a multiple of 32
 //   layer_norm_backward_T           grid: as before;                                            block: 32 to 512, a multiple of 32
-//   layer_norm_backward_columns_T   grid: cols / 32, rounded up;                                block: 32 to 1024, a multiple of 32
+//   layer_norm_backward_T_C         grid: the same;                                             block: 32 to B, a multiple of 32
+//   layer_norm_backward_columns_T   grid: cols / 16, rounded up;                                block: 32 to 512, a multiple of 32
 //   layer_norm_*_plain_f32          grid: rows, or cols / block, rounded up;                    block: 32 to 1024, a multiple of 32
-// Shared memory is static: 384 (768) bytes forward, 512 (1024) backward, 8192 (16384) for the columns, f32 (f64). No bank conflicts.
-// Compute capability 7.0 or higher.
+// T_C, C the most columns: rows of up to C columns, a multiple of 32 bytes, at a multiple of 16 bytes, are held whole, of which more below; all
+// others go as T does. They want so many vectors of 16 bytes a thread (in brackets) to be enough for a row, of a warp for f32_768 (6) and
+// f32_1024 (8), else of the block:
+//   forward    f32_768 (6), f32_1024 (8): B = 128;   f32_4096 (4), f32_8192 (8): B = 256;   f64_4096 (4): B = 512
+//   backward   f32_768 (6), f32_1024 (8): B = 256;   f32_4096 (2), f32_8192 (4): B = 512;   f64_2048 (4): B = 256
+// Shared memory is static but for backward_T_C: sizeof(T) cols (1 + 4 warps) bytes where a warp holds a row, 5 sizeof(T) cols else. No bank conflicts.
+// Compute capability 8.0 or higher. `tribunal.toml` of the submission has grids for some 132 multiprocessors. With fewer, backward's blocks, of
+// which a multiprocessor holds one or two, come in waves: take as many blocks as there is room for. With more, some have nothing to do.
 //
-// A block takes every grid-th row, and its threads keep their columns from row to row, gamma and beta with them: so these are
+// T: a block takes every grid-th row, and its threads keep their columns from row to row, gamma and beta with them: so these are
 // read once a block and not once a row, and the sums of dgamma and dbeta stay in registers. Vectors of 16 bytes are counted from the sector of
 // 32 bytes in which a row begins, so that no request touches a sector more than it must. Where rows begin at different places
 // in a sector, those of a block must not: hence the condition on grid, which a multiple of 8 (f32) or 4 (f64) always meets. Vectors
-// that are not wholly of the row go element by element.
+// that are not wholly of the row go element by element. Beyond 2 vectors a thread, the columns that are too many are read three
+// times forward, twice backward, with gamma, beta and the sums for every row.
+//
+// T_C: the same with nothing to ask of an element, and with the next row under way while a row is computed: forward in registers (not f32_8192),
+// backward in shared memory, by asynchronous copies that each thread makes and awaits for itself. A warp that holds a row waits for no other;
+// its block's sums of columns are added up when all rows are done.
 //
 // Traffic in bytes, with s = sizeof(T): forward reads and writes 2 s rows cols, and 2 s cols a block. Backward 3 s rows cols, and
 // 5 s cols a block; the columns' kernel, 2 s cols a block of that before. 2 s rows more for the cache. That is what must be moved
-// as soon as a block has some dozens of rows. Beyond 2 vectors a thread, the columns that are too many are read three
-// times forward, twice backward, with gamma, beta and the sums for every row.
+// as soon as a block has some dozens of rows. Forward is quicker with more blocks than that, as gamma and beta come from the L2 cache; backward
+// is not, since sums of blocks are written.
 //
 // Sums are taken in T, over the columns of a thread, then in a tree: no sum has more than some dozens of terms in a chain. The
 // variance is that of Chan, Golub and LeVeque 1983: the mean first, then sums of d = x - mean and d^2, of which the first
