@@ -84,7 +84,7 @@ def cells(options):
         name = " ".join([family] + ["x".join(map(str, a)) if isinstance(a, tuple) else str(a) for a in arguments])
         found.append((rank, name, family, arguments))
 
-    shapes = [(8192, 768), (8192, 4096), (2048, 768), (32768, 1024), (4096, 8192)]
+    shapes = [(8192, 768), (8192, 4096), (2048, 768), (4096, 2048), (1024, 8192), (32768, 1024), (16384, 768), (4096, 8192)]
     for n, shape in enumerate(shapes[:3] if quick else shapes):
         for direction in ("fwd", "bwd"):
             add(n > 2, "layer_norm", direction, "f32", shape)
@@ -620,15 +620,19 @@ def layer_norm_reference(x, gamma, beta, dy):
     return (xhat * gamma + beta, mean, rstd), (dx, (dy * xhat).sum(0), dy.sum(0))
 
 
-def layer_norm_settings(rows, cols, direction):
-    """(blocks, threads, threads of the columns' kernel) worth a try."""
-    most = 1024 if direction == "fwd" else 512
-    threads = [t for t in (64, 96, 128, 192, 256, 384, 512, 1024) if t <= most and (cols / 16 <= t <= cols / 3 or t == 128)]
-    blocks = sorted({min(b, ceil_div(rows, 8) * 8) for b in (64, 128, 264, 528, 792, 1056, 2112, 1 << 20)})
-    if direction == "bwd":
-        blocks = [b for b in blocks if b <= 2112]
-        return [(b, t, c) for b in blocks for t in threads for c in ((256,) if b < 264 else (256, 1024))]
-    return [(b, t, 0) for b in blocks for t in threads]
+def layer_norm_settings(rows, plan):
+    """Plans with other numbers of blocks, and of threads where columns are added up: (label, blocks, plan)."""
+    found = []
+    (kernel, (now,), block, shared, arguments), *last = plan
+    warps = block[0] // 32 if re.search(r"_(768|1024)$", kernel) else 1
+    for blocks in sorted({min(b, ceil_div(rows, warps)) for b in (now, 132, 264, 528, 660, 792, 1056, 2112, rows // 8, rows // 4)}):
+        # A multiple of 8 goes with any number of columns.
+        if last and blocks > 1056 or kernel[-3] == "_" and blocks % 8:
+            continue
+        for threads in (256, 512) if last else (0,):
+            steps = [(kernel, [blocks], block, shared, arguments)] + [(k, grid, [threads], s, a) for k, grid, _, s, a in last]
+            found.append((f"{blocks}x{block[0]}" + (f"+{threads}" if last else ""), blocks, steps))
+    return found
 
 
 def layer_norm(options, direction, form, shape):
@@ -681,19 +685,9 @@ def layer_norm(options, direction, form, shape):
     row = {"kernel": f"ln {direction}", "form": form, "shape": f"{rows}x{cols}", "bytes": compulsory, "sets": sets, "setting": written}
     if options.sweep:
         made = [ours]
-        for blocks, threads, columns in layer_norm_settings(rows, cols, direction):
-            extra = {**names, "blocks": blocks}
-            if forward:
-                args = [(None, a) for a in ("x", "gamma", "beta", "y", "mean", "rstd")] + [("int64", "rows"), (None, "D"), (name, "eps")]
-                steps = [(f"layer_norm_forward_{form}", [blocks], [threads], 0, args)]
-            else:
-                args = [(None, a) for a in ("x", "dy", "gamma", "mean", "rstd", "dx", "partial_dgamma", "partial_dbeta")]
-                last = [(None, a) for a in ("partial_dgamma", "partial_dbeta", "dgamma", "dbeta", "blocks", "D")]
-                steps = [(f"layer_norm_backward_{form}", [blocks], [threads], 0, args + [("int64", "rows"), (None, "D")]),
-                         (f"layer_norm_backward_columns_{form}", [ceil_div(cols, 32)], [columns], 0, last)]
-            label = f"{blocks}x{threads}" + (f"+{columns}" if columns else "")
-            rooms = {} if forward else {"partial_dgamma": blocks * cols, "partial_dbeta": blocks * cols}
-            made.append(contestant(label, steps, rooms, extra))
+        for label, blocks, steps in layer_norm_settings(rows, plan):
+            rooms = {n: blocks * cols for n in scratch}
+            made.append(contestant(label, steps, rooms, {**env, "parts": blocks}))
         return row, made, sets
 
     made = [ours]

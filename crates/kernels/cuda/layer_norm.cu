@@ -9,23 +9,36 @@
 // backward. Any cols from 1 on, any rows from 0 on; a buffer need only be aligned to its elements.
 //
 // Launches, for element type T = f32 or f64:
-//   layer_norm_forward_T            grid: any for which grid rows are a multiple of 32 bytes;   block: 32 to 1024, a multiple of 32
+//   layer_norm_forward_T            grid: any for which grid rows are a multiple of 32 bytes;   block: 32 to 512, a multiple of 32
+//   layer_norm_forward_T_C          grid: the same;                                             block: 32 to B, a multiple of 32
 //   layer_norm_backward_T           grid: as before;                                            block: 32 to 512, a multiple of 32
-//   layer_norm_backward_columns_T   grid: cols / 32, rounded up;                                block: 32 to 1024, a multiple of 32
+//   layer_norm_backward_T_C         grid: the same;                                             block: 32 to B, a multiple of 32
+//   layer_norm_backward_columns_T   grid: cols / 16, rounded up;                                block: 32 to 512, a multiple of 32
 //   layer_norm_*_plain_f32          grid: rows, or cols / block, rounded up;                    block: 32 to 1024, a multiple of 32
-// Shared memory is static: 384 (768) bytes forward, 512 (1024) backward, 8192 (16384) for the columns, f32 (f64). No bank conflicts.
-// Compute capability 7.0 or higher.
+// T_C, C the most columns: rows of up to C columns, a multiple of 32 bytes, at a multiple of 16 bytes, are held whole, of which more below; all
+// others go as T does. They want so many vectors of 16 bytes a thread (in brackets) to be enough for a row, of a warp for f32_768 (6) and
+// f32_1024 (8), else of the block:
+//   forward    f32_768 (6), f32_1024 (8): B = 128;   f32_4096 (4), f32_8192 (8): B = 256;   f64_4096 (4): B = 512
+//   backward   f32_768 (6), f32_1024 (8): B = 256;   f32_4096 (2), f32_8192 (4): B = 512;   f64_2048 (4): B = 256
+// Shared memory is static but for backward_T_C: sizeof(T) cols (1 + 4 warps) bytes where a warp holds a row, 5 sizeof(T) cols else. No bank conflicts.
+// Compute capability 8.0 or higher. `tribunal.toml` of the submission has grids for some 132 multiprocessors. With fewer, backward's blocks, of
+// which a multiprocessor holds one or two, come in waves: take as many blocks as there is room for. With more, some have nothing to do.
 //
-// A block takes every grid-th row, and its threads keep their columns from row to row, gamma and beta with them: so these are
+// T: a block takes every grid-th row, and its threads keep their columns from row to row, gamma and beta with them: so these are
 // read once a block and not once a row, and the sums of dgamma and dbeta stay in registers. Vectors of 16 bytes are counted from the sector of
 // 32 bytes in which a row begins, so that no request touches a sector more than it must. Where rows begin at different places
 // in a sector, those of a block must not: hence the condition on grid, which a multiple of 8 (f32) or 4 (f64) always meets. Vectors
-// that are not wholly of the row go element by element.
+// that are not wholly of the row go element by element. Beyond 2 vectors a thread, the columns that are too many are read three
+// times forward, twice backward, with gamma, beta and the sums for every row.
+//
+// T_C: the same with nothing to ask of an element, and with the next row under way while a row is computed: forward in registers (not f32_8192),
+// backward in shared memory, by asynchronous copies that each thread makes and awaits for itself. A warp that holds a row waits for no other;
+// its block's sums of columns are added up when all rows are done.
 //
 // Traffic in bytes, with s = sizeof(T): forward reads and writes 2 s rows cols, and 2 s cols a block. Backward 3 s rows cols, and
 // 5 s cols a block; the columns' kernel, 2 s cols a block of that before. 2 s rows more for the cache. That is what must be moved
-// as soon as a block has some dozens of rows. Beyond 2 vectors a thread, the columns that are too many are read three
-// times forward, twice backward, with gamma, beta and the sums for every row.
+// as soon as a block has some dozens of rows. Forward is quicker with more blocks than that, as gamma and beta come from the L2 cache; backward
+// is not, since sums of blocks are written.
 //
 // Sums are taken in T, over the columns of a thread, then in a tree: no sum has more than some dozens of terms in a chain. The
 // variance is that of Chan, Golub and LeVeque 1983: the mean first, then sums of d = x - mean and d^2, of which the first
@@ -37,15 +50,19 @@
 constexpr int LANES = 32;
 constexpr unsigned ALL = 0xffffffffu;
 constexpr int MAX_WARPS = 32;
-constexpr int FORWARD_THREADS = 1024;
-constexpr int BACKWARD_THREADS = 512;
+constexpr int PLAIN_THREADS = 1024;
+constexpr int COLUMNS_THREADS = 512;
 constexpr int VECTOR_BYTES = 16;
 constexpr int SECTOR_BYTES = 32;
-// Vectors of a row that a thread holds in registers.
+// Vectors of a row that a thread holds in registers, of rows that have any length.
 constexpr int HELD = 2;
+// Columns of a block that adds up sums, and sums of each that a thread asks for at once.
+// Most warps of a block that each take rows backward.
+constexpr int WARPS_OF_ROWS = 8;
+constexpr int COLUMNS = 16, UNROLLED = 4;
 
-static_assert(FORWARD_THREADS <= LANES * MAX_WARPS, "each warp has a place for its sum");
-static_assert(BACKWARD_THREADS <= LANES * MAX_WARPS, "each warp has a place for its sum");
+static_assert(PLAIN_THREADS <= LANES * MAX_WARPS, "each warp has a place for its sum");
+static_assert(2 * COLUMNS == LANES, "a warp writes both sums of a block's columns");
 
 // Sixteen bytes, which must be aligned. The empty statements keep them together: where the other branch ends with an access to the same
 // element, clang moves that out of both, and three elements and one are no access of sixteen bytes.
@@ -158,7 +175,7 @@ template <typename T> __device__ __forceinline__ T broadcast(const T *from) {
 
 // -- Plain: three reads of x forward, five reads of x and dy backward, parameters for every row. ------------------------------------
 
-extern "C" __global__ void __launch_bounds__(FORWARD_THREADS)
+extern "C" __global__ void __launch_bounds__(PLAIN_THREADS)
 layer_norm_forward_plain_f32(const float *x, const float *gamma, const float *beta, float *y, float *mean, float *rstd, long long rows,
                              int cols, float eps) {
     __shared__ float sums[2][MAX_WARPS];
@@ -177,7 +194,7 @@ layer_norm_forward_plain_f32(const float *x, const float *gamma, const float *be
     }
 }
 
-extern "C" __global__ void __launch_bounds__(FORWARD_THREADS)
+extern "C" __global__ void __launch_bounds__(PLAIN_THREADS)
 layer_norm_backward_plain_f32(const float *x, const float *dy, const float *gamma, const float *mean, const float *rstd, float *dx,
                               long long rows, int cols) {
     __shared__ float sums[2][MAX_WARPS];
@@ -196,7 +213,7 @@ layer_norm_backward_plain_f32(const float *x, const float *dy, const float *gamm
 }
 
 // A thread takes a column, in all rows.
-extern "C" __global__ void __launch_bounds__(FORWARD_THREADS)
+extern "C" __global__ void __launch_bounds__(PLAIN_THREADS)
 layer_norm_backward_columns_plain_f32(const float *x, const float *dy, const float *mean, const float *rstd, float *dgamma, float *dbeta,
                                       long long rows, int cols) {
     const int c = blockIdx.x * blockDim.x + threadIdx.x;
@@ -395,46 +412,344 @@ __device__ __forceinline__ void backward(const T *__restrict__ x, const T *__res
     }
 }
 
-// Adds up the sums of `parts` blocks: a block takes 32 columns, and each of its warps every warps-th part of them.
+// -- Held: rows of whole sectors that registers of a warp, or of a block, hold whole -------------------------------------------------
+
+// Who takes a row, and which: a warp each, or the block.
+template <typename T, bool WARP> struct Share {
+    static constexpr int LEN = Row<T>::LEN;
+    int begin, stride;
+    long long first, step;
+
+    __device__ __forceinline__ Share() {
+        const int warps = blockDim.x / LANES;
+        const int threads = WARP ? LANES : static_cast<int>(blockDim.x);
+        begin = static_cast<int>(threadIdx.x) % threads * LEN;
+        stride = threads * LEN;
+        first = WARP ? static_cast<long long>(blockIdx.x) * warps + threadIdx.x / LANES : blockIdx.x;
+        step = static_cast<long long>(gridDim.x) * (WARP ? warps : 1);
+    }
+
+    // Whether rows can be taken so. Else they go by the general way, which takes any.
+    template <int VECTORS, typename... Buffers> __device__ __forceinline__ bool holds(int cols, const Buffers *...buffers) const {
+        return cols % Row<T>::SECTOR == 0 && cols <= VECTORS * stride && (... && (reinterpret_cast<size_t>(buffers) % VECTOR_BYTES == 0));
+    }
+};
+
+// A thread's vectors of a row, each of them wholly of the row or not at all.
+template <typename T, int VECTORS> struct Held {
+    static constexpr int LEN = Row<T>::LEN;
+    T at[VECTORS][LEN];
+
+    __device__ __forceinline__ void load(const T *row, int begin, int stride, int cols) {
+#pragma unroll
+        for (int i = 0; i < VECTORS; ++i) {
+            if (begin + i * stride < cols) {
+                Vector<T>::load(at[i], row + begin + i * stride);
+            } else {
+#pragma unroll
+                for (int j = 0; j < LEN; ++j) at[i][j] = T(0);
+            }
+        }
+    }
+    __device__ __forceinline__ void store(T *row, int begin, int stride, int cols) const {
+#pragma unroll
+        for (int i = 0; i < VECTORS; ++i) {
+            if (begin + i * stride < cols) Vector<T>::store(row + begin + i * stride, at[i]);
+        }
+    }
+};
+
+// Forward. NEXT: the next row is on its way while this one's statistics are taken, which costs as many registers as a row. gamma and beta lie in
+// shared memory where a block's warps have rows of their own, so that a block reads them once, and in registers else.
+template <typename T, int VECTORS, bool WARP, bool NEXT>
+__device__ __forceinline__ void forward_held(const T *__restrict__ x, const T *__restrict__ gamma, const T *__restrict__ beta,
+                                             T *__restrict__ y, T *__restrict__ mean, T *__restrict__ rstd, long long rows, int cols,
+                                             T eps) {
+    constexpr int LEN = Row<T>::LEN;
+    __shared__ T sums[MAX_WARPS];
+    __shared__ T deviations[2 * MAX_WARPS];
+    __shared__ __align__(VECTOR_BYTES) T parameters[2][WARP ? VECTORS * LANES * LEN : 1];
+    const Share<T, WARP> share;
+    if (!share.template holds<VECTORS>(cols, x, gamma, beta, y)) {
+        forward<T>(x, gamma, beta, y, mean, rstd, rows, cols, eps);
+        return;
+    }
+    const int begin = share.begin, stride = share.stride;
+    const T count = T(1) / cols;
+    Held<T, VECTORS> next, scale, bias;
+    if (NEXT && share.first < rows) next.load(x + share.first * cols, begin, stride, cols);
+    if constexpr (WARP) {
+        for (int c = threadIdx.x * LEN; c < cols; c += blockDim.x * LEN) {
+            T values[LEN];
+            Vector<T>::load(values, gamma + c);
+            Vector<T>::store(parameters[0] + c, values);
+            Vector<T>::load(values, beta + c);
+            Vector<T>::store(parameters[1] + c, values);
+        }
+        __syncthreads();
+    } else {
+        scale.load(gamma, begin, stride, cols);
+        bias.load(beta, begin, stride, cols);
+    }
+    for (long long row = share.first; row < rows; row += share.step) {
+        Held<T, VECTORS> held;
+        if constexpr (NEXT) {
+            held = next;
+            if (row + share.step < rows) next.load(x + (row + share.step) * cols, begin, stride, cols);
+        } else {
+            held.load(x + row * cols, begin, stride, cols);
+        }
+        T sum = 0;
+#pragma unroll
+        for (int i = 0; i < VECTORS; ++i) {
+            T part = 0;
+#pragma unroll
+            for (int j = 0; j < LEN; ++j) part += held.at[i][j];
+            sum += part;
+        }
+        T m = (WARP ? warp_sum(sum) : block_sum(sum, sums)) * count;
+        T deviation = 0, squares = 0;
+#pragma unroll
+        for (int i = 0; i < VECTORS; ++i) {
+            // The zeros beyond the row are no values of it.
+            const bool has = begin + i * stride < cols;
+#pragma unroll
+            for (int j = 0; j < LEN; ++j) {
+                const T d = has ? held.at[i][j] - m : T(0);
+                deviation += d;
+                squares += d * d;
+            }
+        }
+        if constexpr (WARP) {
+            deviation = warp_sum(deviation);
+            squares = warp_sum(squares);
+        } else {
+            block_sums(deviation, squares, deviations);
+        }
+        const T correction = deviation * count;
+        const T r = T(1) / sqrt((squares - deviation * correction) * count + eps);
+        m += correction;
+#pragma unroll
+        for (int i = 0; i < VECTORS; ++i) {
+            if (begin + i * stride < cols) {
+                if constexpr (WARP) {
+                    Vector<T>::load(scale.at[i], parameters[0] + begin + i * stride);
+                    Vector<T>::load(bias.at[i], parameters[1] + begin + i * stride);
+                }
+#pragma unroll
+                for (int j = 0; j < LEN; ++j) held.at[i][j] = (held.at[i][j] - m) * r * scale.at[i][j] + bias.at[i][j];
+                Vector<T>::store(y + row * cols + begin + i * stride, held.at[i]);
+            }
+        }
+        if (begin == 0) {
+            mean[row] = m;
+            rstd[row] = r;
+        }
+    }
+}
+
+// Sixteen bytes from global to shared memory, on their way while the thread goes on.
+__device__ __forceinline__ void copy_async(void *to, const void *from) {
+    const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(to));
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(place), "l"(from) : "memory");
+}
+
+// Waits until this thread's groups of copies but the last `LATER` are there.
+template <int LATER> __device__ __forceinline__ void await_copies() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(LATER) : "memory");
+}
+
+// Backward. x and dy of the next row are copied into shared memory while this one is computed, each thread's vectors by itself and for itself:
+// no barrier is for that. Then they are in registers, as are the sums of dgamma and dbeta over the rows of a warp or the block.
+template <typename T, int VECTORS, bool WARP>
+__device__ __forceinline__ void backward_held(const T *__restrict__ x, const T *__restrict__ dy, const T *__restrict__ gamma,
+                                              const T *__restrict__ mean, const T *__restrict__ rstd, T *__restrict__ dx,
+                                              T *__restrict__ partial_dgamma, T *__restrict__ partial_dbeta, long long rows, int cols) {
+    constexpr int LEN = Row<T>::LEN;
+    // gamma; then for each warp, or the block, two stages of a row of x and one of dy.
+    extern __shared__ __align__(VECTOR_BYTES) char room[];
+    __shared__ T sums[2][2 * MAX_WARPS];
+    const Share<T, WARP> share;
+    if (!share.template holds<VECTORS>(cols, x, dy, gamma, dx, partial_dgamma, partial_dbeta)) {
+        backward<T>(x, dy, gamma, mean, rstd, dx, partial_dgamma, partial_dbeta, rows, cols);
+        return;
+    }
+    const int begin = share.begin, stride = share.stride, warps = blockDim.x / LANES;
+    T *parameters = reinterpret_cast<T *>(room), *stages = parameters + cols;
+    T *own = stages + (WARP ? static_cast<int>(threadIdx.x) / LANES * 4 * cols : 0) + begin;
+    auto fetch = [&](long long row, int stage) {
+        if (row < rows) {
+            const T *x_row = x + row * cols + begin, *dy_row = dy + row * cols + begin;
+            T *to = own + stage * 2 * cols;
+#pragma unroll
+            for (int i = 0; i < VECTORS; ++i) {
+                if (begin + i * stride < cols) {
+                    copy_async(to + i * stride, x_row + i * stride);
+                    copy_async(to + cols + i * stride, dy_row + i * stride);
+                }
+            }
+        }
+        asm volatile("cp.async.commit_group;" ::: "memory");
+    };
+    // Of a block's row each thread needs its own columns of gamma alone, and waits for nobody.
+    if constexpr (!WARP) {
+#pragma unroll
+        for (int i = 0; i < VECTORS; ++i) {
+            if (begin + i * stride < cols) copy_async(parameters + begin + i * stride, gamma + begin + i * stride);
+        }
+    }
+    fetch(share.first, 0);
+    if constexpr (WARP) {
+        for (int c = threadIdx.x * LEN; c < cols; c += blockDim.x * LEN) {
+            T values[LEN];
+            Vector<T>::load(values, gamma + c);
+            Vector<T>::store(parameters + c, values);
+        }
+        __syncthreads();
+    }
+    const T count = T(1) / cols;
+    Held<T, VECTORS> dgamma, dbeta;
+#pragma unroll
+    for (int i = 0; i < VECTORS; ++i) {
+#pragma unroll
+        for (int j = 0; j < LEN; ++j) dgamma.at[i][j] = dbeta.at[i][j] = T(0);
+    }
+    int stage = 0;
+    for (long long row = share.first; row < rows; row += share.step, stage ^= 1) {
+        const T m = broadcast(mean + row), r = broadcast(rstd + row);
+        fetch(row + share.step, stage ^ 1);
+        await_copies<1>();
+        Held<T, VECTORS> xhat, g;
+        xhat.load(own - begin + stage * 2 * cols, begin, stride, cols);
+        g.load(own - begin + stage * 2 * cols + cols, begin, stride, cols);
+        T g_sum = 0, gx_sum = 0;
+#pragma unroll
+        for (int i = 0; i < VECTORS; ++i) {
+            if (begin + i * stride < cols) {
+                T scale[LEN];
+                Vector<T>::load(scale, parameters + begin + i * stride);
+#pragma unroll
+                for (int j = 0; j < LEN; ++j) {
+                    T &xh = xhat.at[i][j], &d = g.at[i][j];
+                    xh = (xh - m) * r;
+                    dgamma.at[i][j] += d * xh;
+                    dbeta.at[i][j] += d;
+                    d *= scale[j];
+                    g_sum += d;
+                    gx_sum += d * xh;
+                }
+            }
+        }
+        if constexpr (WARP) {
+            g_sum = warp_sum(g_sum);
+            gx_sum = warp_sum(gx_sum);
+        } else {
+            block_sums(g_sum, gx_sum, sums[stage]);
+        }
+        const T g_mean = g_sum * count, gx_mean = gx_sum * count;
+#pragma unroll
+        for (int i = 0; i < VECTORS; ++i) {
+#pragma unroll
+            for (int j = 0; j < LEN; ++j) g.at[i][j] = r * (g.at[i][j] - g_mean - xhat.at[i][j] * gx_mean);
+        }
+        g.store(dx + row * cols, begin, stride, cols);
+    }
+    const long long place = static_cast<long long>(blockIdx.x) * cols;
+    if constexpr (!WARP) {
+        dgamma.store(partial_dgamma + place, begin, stride, cols);
+        dbeta.store(partial_dbeta + place, begin, stride, cols);
+        return;
+    }
+    // Where its rows were, each warp leaves its sums; they are added up in the order of warps.
+    await_copies<0>();
+    dgamma.store(own - begin, begin, stride, cols);
+    dbeta.store(own - begin + cols, begin, stride, cols);
+    __syncthreads();
+    for (int c = threadIdx.x * LEN; c < 2 * cols; c += blockDim.x * LEN) {
+        T total[LEN] = {};
+#pragma unroll
+        for (int warp = 0; warp < WARPS_OF_ROWS; ++warp) {
+            if (warp >= warps) break;
+            T part[LEN];
+            Vector<T>::load(part, stages + warp * 4 * cols + c);
+#pragma unroll
+            for (int j = 0; j < LEN; ++j) total[j] += part[j];
+        }
+        Vector<T>::store(c < cols ? partial_dgamma + place + c : partial_dbeta + place + c - cols, total);
+    }
+}
+
+// Adds up the sums of `parts` blocks: a block takes COLUMNS columns, and each half of its warps' lanes every so many-th part of them.
 template <typename T>
 __device__ __forceinline__ void columns(const T *__restrict__ partial_dgamma, const T *__restrict__ partial_dbeta, T *__restrict__ dgamma,
                                         T *__restrict__ dbeta, int parts, int cols) {
-    __shared__ T sums[2][MAX_WARPS][LANES];
+    __shared__ T sums[MAX_WARPS][LANES];
     const int lane = threadIdx.x % LANES, warp = threadIdx.x / LANES, warps = blockDim.x / LANES;
-    const int c = blockIdx.x * LANES + lane;
+    const int c = blockIdx.x * COLUMNS + lane % COLUMNS;
+    const int step = warps * (LANES / COLUMNS);
     T dg = 0, db = 0;
-    if (c < cols) {
-        for (int part = warp; part < parts; part += warps) {
-            dg += partial_dgamma[static_cast<long long>(part) * cols + c];
-            db += partial_dbeta[static_cast<long long>(part) * cols + c];
+    for (int part = warp * (LANES / COLUMNS) + lane / COLUMNS; part < parts; part += UNROLLED * step) {
+        // All are asked for before one is waited for.
+        T g[UNROLLED], b[UNROLLED];
+#pragma unroll
+        for (int i = 0; i < UNROLLED; ++i) {
+            const bool has = c < cols && part + i * step < parts;
+            const long long from = static_cast<long long>(part + i * step) * cols + c;
+            g[i] = has ? partial_dgamma[from] : T(0);
+            b[i] = has ? partial_dbeta[from] : T(0);
+        }
+#pragma unroll
+        for (int i = 0; i < UNROLLED; ++i) {
+            dg += g[i];
+            db += b[i];
         }
     }
-    sums[0][warp][lane] = dg;
-    sums[1][warp][lane] = db;
+#pragma unroll
+    for (int lanes = LANES / 2; lanes >= COLUMNS; lanes /= 2) {
+        dg += __shfl_xor_sync(ALL, dg, lanes);
+        db += __shfl_xor_sync(ALL, db, lanes);
+    }
+    // Of 32 sums half are of dgamma, half of dbeta.
+    sums[warp][lane] = lane < COLUMNS ? dg : db;
     __syncthreads();
     if (warp != 0 || c >= cols) return;
-    for (int other = 1; other < warps; ++other) {
-        dg += sums[0][other][lane];
-        db += sums[1][other][lane];
-    }
-    dgamma[c] = dg;
-    dbeta[c] = db;
+    T total = 0;
+    for (int other = 0; other < warps; ++other) total += sums[other][lane];
+    (lane < COLUMNS ? dgamma : dbeta)[c] = total;
 }
 
-#define LAYER_NORM(NAME, T)                                                                                                              \
-    extern "C" __global__ void __launch_bounds__(FORWARD_THREADS)                                                                        \
-    layer_norm_forward_##NAME(const T *x, const T *gamma, const T *beta, T *y, T *mean, T *rstd, long long rows, int cols, T eps) {      \
-        forward<T>(x, gamma, beta, y, mean, rstd, rows, cols, eps);                                                                      \
-    }                                                                                                                                    \
-    extern "C" __global__ void __launch_bounds__(BACKWARD_THREADS)                                                                       \
+#define LAYER_NORM_FORWARD(NAME, T, BOUNDS, ...)                                                                                         \
+    extern "C" __global__ void __launch_bounds__ BOUNDS layer_norm_forward_##NAME(                                                       \
+        const T *x, const T *gamma, const T *beta, T *y, T *mean, T *rstd, long long rows, int cols, T eps) {                            \
+        __VA_ARGS__(x, gamma, beta, y, mean, rstd, rows, cols, eps);                                                                     \
+    }
+
+#define LAYER_NORM_BACKWARD(NAME, T, THREADS, ...)                                                                                       \
+    extern "C" __global__ void __launch_bounds__(THREADS)                                                                                \
     layer_norm_backward_##NAME(const T *x, const T *dy, const T *gamma, const T *mean, const T *rstd, T *dx, T *partial_dgamma,          \
                                T *partial_dbeta, long long rows, int cols) {                                                             \
-        backward<T>(x, dy, gamma, mean, rstd, dx, partial_dgamma, partial_dbeta, rows, cols);                                            \
-    }                                                                                                                                    \
-    extern "C" __global__ void __launch_bounds__(FORWARD_THREADS)                                                                        \
+        __VA_ARGS__(x, dy, gamma, mean, rstd, dx, partial_dgamma, partial_dbeta, rows, cols);                                            \
+    }
+
+#define LAYER_NORM_COLUMNS(NAME, T)                                                                                                      \
+    extern "C" __global__ void __launch_bounds__(COLUMNS_THREADS)                                                                        \
     layer_norm_backward_columns_##NAME(const T *partial_dgamma, const T *partial_dbeta, T *dgamma, T *dbeta, int parts, int cols) {      \
         columns<T>(partial_dgamma, partial_dbeta, dgamma, dbeta, parts, cols);                                                           \
     }
 
-LAYER_NORM(f32, float)
-LAYER_NORM(f64, double)
+LAYER_NORM_FORWARD(f32, float, (512), forward<float>)
+LAYER_NORM_FORWARD(f32_768, float, (128, 5), forward_held<float, 6, true, true>)
+LAYER_NORM_FORWARD(f32_1024, float, (128, 4), forward_held<float, 8, true, true>)
+LAYER_NORM_FORWARD(f32_4096, float, (256, 2), forward_held<float, 4, false, true>)
+LAYER_NORM_FORWARD(f32_8192, float, (256, 2), forward_held<float, 8, false, false>)
+LAYER_NORM_FORWARD(f64, double, (512), forward<double>)
+LAYER_NORM_FORWARD(f64_4096, double, (512), forward_held<double, 4, false, true>)
+LAYER_NORM_BACKWARD(f32, float, 512, backward<float>)
+LAYER_NORM_BACKWARD(f32_768, float, 256, backward_held<float, 6, true>)
+LAYER_NORM_BACKWARD(f32_1024, float, 256, backward_held<float, 8, true>)
+LAYER_NORM_BACKWARD(f32_4096, float, 512, backward_held<float, 2, false>)
+LAYER_NORM_BACKWARD(f32_8192, float, 512, backward_held<float, 4, false>)
+LAYER_NORM_BACKWARD(f64, double, 512, backward<double>)
+LAYER_NORM_BACKWARD(f64_2048, double, 256, backward_held<double, 4, false>)
+LAYER_NORM_COLUMNS(f32, float)
+LAYER_NORM_COLUMNS(f64, double)

@@ -93,9 +93,20 @@ impl<T: Float> Case<T> {
 
     /// dx, dgamma, dbeta, from the mean and rstd of a forward pass; two launches.
     fn backward(&self, mean: &[T], rstd: &[T], grid: u32, block: u32) -> (Vec<Vec<T>>, Vec<Meter>) {
-        let kernel = format!("layer_norm_backward_{}", T::NAME);
+        self.backward_of(&format!("layer_norm_backward_{}", T::NAME), mean, rstd, grid, block)
+    }
+
+    fn backward_of(
+        &self,
+        kernel: &str,
+        mean: &[T],
+        rstd: &[T],
+        grid: u32,
+        block: u32,
+    ) -> (Vec<Vec<T>>, Vec<Meter>) {
+        let shared = shared(kernel, self.cols, block) * usize::from(T::BYTES);
         let reduction = format!("layer_norm_backward_columns_{}", T::NAME);
-        under_all_schedules(&self.name(&kernel, grid, block), |device| {
+        under_all_schedules(&self.name(kernel, grid, block), |device| {
             let inputs =
                 [("x", &*self.x), ("dy", &self.dy), ("gamma", &self.gamma), ("mean", mean), ("rstd", rstd)];
             let mut arguments = inputs.map(|(name, values)| device.input(name, values)).to_vec();
@@ -104,8 +115,8 @@ impl<T: Float> Case<T> {
                 .map(|name| device.output::<T>(name, grid as usize * self.cols));
             let [dgamma, dbeta] = ["dgamma", "dbeta"].map(|name| device.output::<T>(name, self.cols));
             arguments.extend([dx, partial_dgamma, partial_dbeta, rows(self.rows), int(self.cols)]);
-            device.launch(&LAYER_NORM, &kernel, Shape::new(grid, block, 0), arguments);
-            let shape = Shape::new(self.cols.div_ceil(32) as u32, block, 0);
+            device.launch(&LAYER_NORM, kernel, Shape::new(grid, block, shared), arguments);
+            let shape = Shape::new(self.cols.div_ceil(16) as u32, block, 0);
             let arguments =
                 vec![partial_dgamma, partial_dbeta, dgamma, dbeta, int(grid as usize), int(self.cols)];
             device.launch(&LAYER_NORM, &reduction, shape, arguments);
@@ -192,6 +203,15 @@ impl<T: Float> Case<T> {
     }
 }
 
+/// Elements of shared memory that a backward kernel is launched with: gamma, and two stages of x and dy for each warp or the block.
+fn shared(kernel: &str, cols: usize, block: u32) -> usize {
+    match kernel.trim_start_matches("layer_norm_backward_") {
+        "f32" | "f64" => 0,
+        "f32_768" | "f32_1024" => cols * (1 + 4 * block as usize / 32),
+        _ => cols * 5,
+    }
+}
+
 fn rows(rows: usize) -> Argument {
     Argument::I64(rows as i64)
 }
@@ -228,6 +248,47 @@ fn all_shapes_f32() {
 #[test]
 fn all_shapes_f64() {
     all_shapes::<f64>();
+}
+
+/// The kernels that hold whole rows: those for which they are, and those that they leave to the general way.
+fn held_shapes<T: Float>(forward: &[&str], backward: &[&str], shapes: &[(usize, usize, u32, u32)]) {
+    for &(rows, cols, grid, block) in shapes {
+        let case = Case::<T>::new(rows, cols, 0.7, 1.5);
+        let mut cache = None;
+        for form in forward {
+            let kernel = format!("layer_norm_forward_{form}");
+            let (got, _) = case.forward(&kernel, grid, block);
+            case.check_forward(&case.name(&kernel, grid, block), &got);
+            cache = Some(got);
+        }
+        let cache = cache.expect("there are kernels");
+        for form in backward {
+            let kernel = format!("layer_norm_backward_{form}");
+            let (got, _) = case.backward_of(&kernel, &cache[1], &cache[2], grid, block);
+            case.check_backward(&case.name(&kernel, grid, block), &got);
+        }
+    }
+}
+
+#[test]
+fn held_rows_of_a_warp() {
+    let shapes =
+        [(5, 8, 1, 32), (9, 264, 8, 64), (21, 768, 2, 128), (3, 776, 8, 96), (17, 1000, 1, 128), (9, 1024, 3, 64)];
+    held_shapes::<f32>(&["f32_768", "f32_1024"], &["f32_768", "f32_1024"], &shapes);
+    held_shapes::<f32>(&["f32_1024"], &["f32_768", "f32_1024"], &[(3, 1029, 8, 64), (1, 1032, 8, 32), (2, 33, 8, 96)]);
+}
+
+#[test]
+fn held_rows_of_a_block_f32() {
+    let shapes =
+        [(5, 8, 1, 32), (9, 264, 8, 64), (4, 1000, 3, 96), (7, 1024, 2, 128), (3, 1029, 8, 64), (3, 2048, 8, 64)];
+    held_shapes::<f32>(&["f32_4096", "f32_8192"], &["f32_4096", "f32_8192"], &shapes);
+}
+
+#[test]
+fn held_rows_of_a_block_f64() {
+    let shapes = [(5, 8, 1, 32), (9, 264, 8, 64), (4, 760, 3, 96), (3, 515, 8, 64), (3, 1024, 8, 32)];
+    held_shapes::<f64>(&["f64_4096"], &["f64_2048"], &shapes);
 }
 
 #[test]
@@ -292,16 +353,21 @@ fn compulsory<T: Float>(case: &Case<T>, tensors: usize, parameters: usize) -> f6
         as f64
 }
 
-fn traffic<T: Float>(rows: usize, cols: usize, grid: u32, block: u32, except: &[&str]) {
+/// `form`: of the kernels forward and backward; the second may be none.
+fn traffic<T: Float>(form: [&str; 2], rows: usize, cols: usize, grid: u32, block: u32, except: &[&str]) {
     let case = Case::<T>::new(rows, cols, 0.3, 1.0);
-    let (forward, meters) = case.forward(&format!("layer_norm_forward_{}", T::NAME), grid, block);
-    let name = case.name("forward", grid, block);
+    let (forward, meters) = case.forward(&format!("layer_norm_forward_{}", form[0]), grid, block);
+    let name = case.name(&format!("forward {}", form[0]), grid, block);
     let over = bytes_moved(&meters) / compulsory(&case, 2, 2);
     println!("{name}: {over:.4} of what must be moved, {} instructions", meters[0].instructions);
     assert!((1.0..=1.02).contains(&over), "{name}: {over} of what must be moved");
     assert_no_waste(&name, &meters[0], except);
-    let (_, meters) = case.backward(&forward[1], &forward[2], grid, block);
-    let name = case.name("backward", grid, block);
+    if form[1].is_empty() {
+        return;
+    }
+    let kernel = format!("layer_norm_backward_{}", form[1]);
+    let (_, meters) = case.backward_of(&kernel, &forward[1], &forward[2], grid, block);
+    let name = case.name(&format!("backward {}", form[1]), grid, block);
     let over = bytes_moved(&meters) / compulsory(&case, 3, 3);
     println!("{name}: {over:.4} of what must be moved, {} instructions", meters[0].instructions);
     assert!((1.0..=1.10).contains(&over), "{name}: {over} of what must be moved");
@@ -310,14 +376,20 @@ fn traffic<T: Float>(rows: usize, cols: usize, grid: u32, block: u32, except: &[
 
 #[test]
 fn traffic_is_what_must_be_moved() {
-    traffic::<f32>(256, 1024, 4, 128, &[]);
-    traffic::<f32>(256, 1024, 4, 256, &[]);
-    traffic::<f64>(256, 512, 4, 128, &[]);
+    traffic::<f32>(["f32"; 2], 256, 1024, 4, 128, &[]);
+    traffic::<f32>(["f32"; 2], 256, 1024, 4, 256, &[]);
+    traffic::<f64>(["f64"; 2], 256, 512, 4, 128, &[]);
+    traffic::<f32>(["f32_768"; 2], 256, 768, 4, 128, &[]);
+    traffic::<f32>(["f32_1024"; 2], 256, 1024, 4, 128, &[]);
+    traffic::<f32>(["f32_4096"; 2], 256, 1024, 4, 128, &[]);
+    traffic::<f32>(["f32_4096", "f32_8192"], 256, 1024, 4, 64, &[]);
+    traffic::<f32>(["f32_8192", ""], 256, 1024, 4, 32, &[]);
+    traffic::<f64>(["f64_4096", "f64_2048"], 256, 512, 4, 64, &[]);
 }
 
 /// What is of no row, and is moved once a block, may be at another place in a sector than the block's rows.
 #[test]
 fn rows_at_any_place_move_no_more() {
     let once = ["gamma", "beta", "partial_dgamma", "partial_dbeta", "dgamma", "dbeta"];
-    traffic::<f32>(512, 333, 8, 64, &once);
+    traffic::<f32>(["f32"; 2], 512, 333, 8, 64, &once);
 }
