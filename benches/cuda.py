@@ -796,9 +796,9 @@ def softmax_topk(options, form, shape):
                 args = [(None, a) for a in ("logits", "probs", "indices", "V", "k")]
                 steps, rooms = [(f"softmax_topk_{form}", [rows], [threads], shared, args)], {}
             else:
-                args = [(None, a) for a in ("logits", "maxima", "sums", "keys", "counters", "probs", "indices", "V", "k", "splits")]
-                steps = [(f"softmax_topk_split_{form}", [rows * splits], [threads], shared, args)]
-                rooms = {"maxima": ("float32", rows * splits), "sums": ("float32", rows * splits),
+                args = [(None, a) for a in ("logits", "totals", "keys", "counters", "probs", "indices", "V", "k", "splits")]
+                steps = [(f"softmax_topk_split_{form}", [splits, rows], [threads], shared, args)]
+                rooms = {"totals": ("int32", 4 * rows * splits),
                          "keys": ("int64", rows * splits * k), "counters": ("int32", rows)}
             made.append(contestant(f"s{splits}x{threads}", steps, rooms, {**names, "splits": splits}))
         return row, made, sets

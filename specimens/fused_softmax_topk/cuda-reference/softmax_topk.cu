@@ -217,9 +217,7 @@ __device__ __forceinline__ Total merge(Total a, Total b) {
 }
 
 __device__ __forceinline__ Total warp_merge(Total total) {
-    float maximum = total.maximum;
-#pragma unroll
-    for (int lanes = LANES / 2; lanes > 0; lanes /= 2) maximum = fmaxf(maximum, __shfl_xor_sync(ALL, maximum, lanes));
+    const float maximum = order_logit(__reduce_max_sync(ALL, make_order(total.maximum)));
     float sum = total.sum * expf(total.maximum - maximum);
 #pragma unroll
     for (int lanes = LANES / 2; lanes > 0; lanes /= 2) sum += __shfl_xor_sync(ALL, sum, lanes);
@@ -288,17 +286,18 @@ __device__ __forceinline__ void clear(Shared &shared) {
 
 __device__ __forceinline__ int warp_sum(int value) { return __reduce_add_sync(ALL, value); }
 
-// Of the logits whose orders are the largest of groups, at least k are not below what is returned; few more if that can be had. Groups are
-// at `orders` of a warp's lanes, every LANES, as many as are `groups`.
+// Of logits whose orders are the largest of groups, at least k are not below what is returned; few more if that can be had. By one warp.
 __device__ __forceinline__ float lower_bound(const unsigned *orders, int groups, int k) {
+    const int lane = threadIdx.x % LANES;
     const unsigned floor = make_order(NO_MAXIMUM);
     unsigned least = ~0u, most = 0;
     int count = 0;
-#pragma unroll 4
-    for (int n = 0; n < groups; n += LANES) {
-        least = min(least, orders[n]);
-        most = max(most, orders[n]);
-        count += orders[n] >= floor;
+#pragma unroll 1
+    for (int n = lane; n < groups; n += LANES) {
+        const unsigned order = orders[n];
+        least = min(least, order);
+        most = max(most, order);
+        count += order >= floor;
     }
     if (warp_sum(count) < k) return NO_MAXIMUM;
     unsigned low = max(__reduce_min_sync(ALL, least), floor), high = __reduce_max_sync(ALL, most);
@@ -308,11 +307,11 @@ __device__ __forceinline__ float lower_bound(const unsigned *orders, int groups,
         const unsigned middle = low + (high - low) / 2;
         int mine = 0;
 #pragma unroll 4
-        for (int n = 0; n < groups; n += LANES) mine += orders[n] >= middle;
+        for (int n = lane; n < groups; n += LANES) mine += orders[n] >= middle;
         const int found = warp_sum(mine);
         if (found >= k) {
             low = middle;
-            if (found <= k + k / 8) break;
+            if (found <= k + k / 4) break;
         } else {
             high = middle;
         }
@@ -322,18 +321,22 @@ __device__ __forceinline__ float lower_bound(const unsigned *orders, int groups,
 
 // A threshold which at least k logits reach, from the largest logit of each thread. Two barriers.
 __device__ __forceinline__ float find_threshold(float largest, int k, Shared &shared) {
-    const int threads = blockDim.x;
-    shared.largest[threadIdx.x] = make_order(largest);
+    unsigned order = make_order(largest);
+    int groups = blockDim.x, log = 0;
+    // Half as many groups are as good while they are many more than k, and sooner searched.
+#pragma unroll
+    for (int lanes = 1; lanes <= 2; lanes *= 2) {
+        if (groups >= 8 * LANES && groups >= 4 * k) {
+            const unsigned other = __shfl_xor_sync(ALL, order, lanes);
+            order = max(order, other);
+            groups /= 2;
+            ++log;
+        }
+    }
+    if ((threadIdx.x & ((1u << log) - 1)) == 0) shared.largest[threadIdx.x >> log] = order;
     __syncthreads();
     if (threadIdx.x < LANES) {
-        unsigned *orders = shared.largest + threadIdx.x;
-        int groups = threads;
-        // Fewer groups are as good while they are many more than k, and sooner searched.
-        while (groups % (2 * LANES) == 0 && groups > 2 * k && groups > 4 * LANES) {
-            groups /= 2;
-            for (int n = 0; n < groups; n += LANES) orders[n] = max(orders[n], orders[n + groups]);
-        }
-        const float bound = lower_bound(orders, groups, k);
+        const float bound = lower_bound(shared.largest, groups, k);
         if (threadIdx.x == 0) shared.threshold = bound;
     }
     __syncthreads();
@@ -347,21 +350,33 @@ __device__ __forceinline__ void keep_in_place(uint4 (&x)[VECTORS], int &first) {
     for (int v = 0; v < VECTORS; ++v) asm volatile("" : "+r"(x[v].x), "+r"(x[v].y), "+r"(x[v].z), "+r"(x[v].w));
 }
 
-// Appends the logits that reach the threshold, of those in `piece`, a bit for each PIECE; what has no room in `capacity` is only counted.
+// Appends the logits that reach the threshold, of vectors in `piece`; what has no room in `capacity` is only counted. First a thread's are
+// counted, so that it asks for places once.
 template <typename L>
-__device__ __forceinline__ void append(const uint4 (&x)[VECTORS], unsigned piece, float threshold, int first, int stride, Key *keys, int held,
-                                       int capacity, int *added) {
-    constexpr int PIECES = L::LEN / PIECE;
+__device__ __forceinline__ void append(const uint4 (&x)[VECTORS], const float (&largest)[VECTORS], unsigned piece, float threshold, int first,
+                                       int stride, Key *keys, int held, int capacity, int *added) {
+    int count = 0;
 #pragma unroll
     for (int v = 0; v < VECTORS; ++v) {
-        if (L::largest(x[v]) >= threshold) {
+        if (piece >> v & 1 && largest[v] >= threshold) {
+            float wide[L::LEN];
+            widen<L>(wide, x[v]);
+#pragma unroll
+            for (int e = 0; e < L::LEN; ++e) count += wide[e] >= threshold;
+        }
+    }
+    if (count == 0) return;
+    int place = held + atomicAdd(added, count);
+#pragma unroll
+    for (int v = 0; v < VECTORS; ++v) {
+        if (piece >> v & 1 && largest[v] >= threshold) {
             float wide[L::LEN];
             widen<L>(wide, x[v]);
 #pragma unroll
             for (int e = 0; e < L::LEN; ++e) {
-                if (wide[e] >= threshold && piece >> (v * PIECES + e / PIECE) & 1) {
-                    const int place = held + atomicAdd(added, 1);
+                if (wide[e] >= threshold) {
                     if (place < capacity) keys[place] = make_key(wide[e], first + v * stride + e);  // scattered
+                    ++place;
                 }
             }
         }
@@ -482,42 +497,57 @@ __device__ __forceinline__ float cut(Key *keys, int &held, int k, Shared &shared
 // The least float above; NaN, which nothing reaches, above infinity.
 __device__ __forceinline__ float above(float x) { return order_logit(make_order(x) + 1); }
 
-// The k largest of `held` keys, or all if there are fewer, sorted, in front. Returns how many. All threads must see the keys; they are
-// seen again.
-__device__ __forceinline__ int sort(Key *keys, int held, int k, Shared &shared, Turn &turn) {
-    const int lane = threadIdx.x % LANES, warps = blockDim.x / LANES;
-    const Range range = narrow(keys, held, min(k, held), SLACK, shared, turn);
-    const int shift = shift_for(range.low, range.high);
-    const int *bins = count_bins(keys, held, range.low, range.high, shift, shared, turn);
-    // Keys of higher bins come before those of a bin.
-    int counts[BIN_ROWS];
+// The k largest of `held` keys, or all if there are fewer, sorted, in front. Returns how many. No key is above `high`; those below `low` are
+// none of the k largest. All threads must see the keys; they are seen again.
+__device__ __forceinline__ int sort(Key *keys, int held, int k, Key low, Key high, Shared &shared, Turn &turn) {
+    const int lane = threadIdx.x % LANES, warp = threadIdx.x / LANES, warps = blockDim.x / LANES;
+    k = min(k, held);
+    int shift, reached;
+    while (true) {
+        shift = shift_for(low, high);
+        const int *bins = count_bins(keys, held, low, high, shift, shared, turn);
+        // Keys of higher bins come before those of a bin. The k-th is in the last bin that begins before k.
+        int over = 0, mine = 0, before = 0;
+        bool found = false;
 #pragma unroll
-    for (int r = 0; r < BIN_ROWS; ++r) counts[r] = bins[r * LANES + lane];
-    int over = 0;
-#pragma unroll
-    for (int r = BIN_ROWS - 1; r >= 0; --r) {
-        if (r % warps == static_cast<int>(threadIdx.x) / LANES) shared.starts[r * LANES + lane] = over + sum_from(counts[r]) - counts[r];
-        over += warp_sum(counts[r]);
+        for (int r = BIN_ROWS - 1; r >= 0; --r) {
+            const int count = bins[r * LANES + lane], sum = warp_sum(count);
+            if (r % warps == warp) shared.starts[r * LANES + lane] = over + sum_from(count) - count;
+            if (!found && over + sum >= k) {
+                found = true;
+                mine = count;
+                before = over;
+            }
+            over += sum;
+        }
+        const int from = before + sum_from(mine);
+        reached = static_cast<int>(__reduce_max_sync(ALL, from - mine < k ? static_cast<unsigned>(from) : 0u));
+        if (reached <= MAX_K + SLACK) break;
+        // Logits far above the others, or equal ones.
+        low = narrow(keys, held, k, SLACK, shared, turn).low;
     }
     __syncthreads();
 #pragma unroll 1
     for (int i = threadIdx.x; i < held; i += blockDim.x) {
         const Key key = keys[i];
-        if (key >= range.low) shared.sorted[atomicAdd(&shared.starts[bin_of(key, range.low, shift)], 1)] = key;  // scattered
+        if (key >= low) {
+            const int place = atomicAdd(&shared.starts[bin_of(key, low, shift)], 1);  // scattered
+            if (place < reached) shared.sorted[place] = key;                           // scattered
+        }
     }
     __syncthreads();
     // Now starts are ends, and a bin begins where the one above ends.
 #pragma unroll 1
-    for (int i = threadIdx.x; i < range.count; i += blockDim.x) {
+    for (int i = threadIdx.x; i < reached; i += blockDim.x) {
         const Key key = shared.sorted[i];
-        const int bin = bin_of(key, range.low, shift), begin = bin == BINS - 1 ? 0 : shared.starts[bin + 1], end = shared.starts[bin];  // scattered
+        const int bin = bin_of(key, low, shift), begin = bin == BINS - 1 ? 0 : shared.starts[bin + 1], end = shared.starts[bin];  // scattered
         int place = begin;
 #pragma unroll 1
         for (int other = begin; other < end; ++other) place += shared.sorted[other] > key;  // scattered
         keys[place] = key;  // scattered
     }
     __syncthreads();
-    return min(range.count, k);
+    return k;
 }
 
 // Sum over the block of what each warp counted, and in `before` that of the warps before this one. `half` turns with every call.
@@ -554,17 +584,16 @@ __device__ __forceinline__ int fill(const typename L::Storage *row, int begin, i
 
 // Reads logits `begin` .. `end` of a row once, in vectors counted from `shift` logits before the row, the first of them `from`. Leaves the k
 // largest keys (MORE: of those below `below`), or all if there are fewer, and perhaps others, in `keys`, in any order, and returns how
-// many; `total` becomes that of the thread's logits, unless MORE.
+// many; `total` becomes that of the thread's logits, unless MORE. None of those largest is below `low`.
 template <typename L, bool MORE>
 __device__ __forceinline__ int scan(const typename L::Storage *row, int from, int begin, int end, int k, Key below, uint4 *slots, Key *keys,
-                                    Shared &shared, Turn &turn, Total &total) {
+                                    Shared &shared, Turn &turn, Total &total, Key &low) {
     constexpr int LEN = L::LEN;
-    constexpr unsigned WHOLE = (1u << VECTORS * LEN / PIECE) - 1;
-    // The last pieces of vectors.
-    constexpr unsigned LAST = LEN == PIECE ? WHOLE : WHOLE / 3 * 2;
+    constexpr int PIECES = LEN / PIECE;
+    constexpr unsigned WHOLE = (1u << VECTORS) - 1;
     const int threads = blockDim.x, stride = threads * LEN, step = stride * VECTORS;
     const int capacity = most_held(k) + threads * PIECE;
-    float threshold = NO_MAXIMUM;
+    float threshold = NO_MAXIMUM, floor = NO_MAXIMUM;
     int held = 0;
     const int mine = static_cast<int>(threadIdx.x) * LEN;
 #pragma unroll
@@ -589,20 +618,24 @@ __device__ __forceinline__ int scan(const typename L::Storage *row, int from, in
         if (later < end) fetch<L>(slot, row, later + mine, stride, begin, end, later + step <= end);
         end_group();
         if (MORE) hide<L>(x, first, stride, below);
-        float largest = L::largest(x[0]);
+        float maxima[VECTORS], largest = minus_infinity();
 #pragma unroll
-        for (int v = 1; v < VECTORS; ++v) largest = fmaxf(largest, L::largest(x[v]));
+        for (int v = 0; v < VECTORS; ++v) {
+            maxima[v] = L::largest(x[v]);
+            largest = fmaxf(largest, maxima[v]);
+        }
         if (!MORE) add<L>(total, x, largest);
 
         // The whole tile at once; if that is more than the list can take, with a threshold from this tile, as in the first; if it still
-        // is, by vectors, for each of which there is room.
+        // is, by vectors, or their lower and upper threads' parts, for each of which there is room.
         bool raise = tile == from, raised = false;
-        unsigned piece = WHOLE;
-        while (piece != 0) {
+        int piece = -1;
+        while (true) {
             // Else what is made of each logit in the rare case of a candidate would be made before the loop, for all.
             keep_in_place(x, first);
             if (raise) {
                 const float bound = find_threshold(largest, k, shared);
+                floor = fmaxf(floor, bound);
                 threshold = bound > threshold ? bound : threshold;
                 raise = false;
                 raised = true;
@@ -610,29 +643,36 @@ __device__ __forceinline__ int scan(const typename L::Storage *row, int from, in
             int *const added = &shared.added[turn.added];
             turn.added = after(turn.added);
             if (threadIdx.x == 0) shared.added[turn.added] = 0;
-            append<L>(x, piece, threshold, first, stride, keys, held, capacity, added);
+            if (largest >= threshold) {
+                unsigned vectors = WHOLE;
+                if (piece >= 0) vectors = PIECES * static_cast<int>(threadIdx.x) / threads == piece % PIECES ? 1u << piece / PIECES : 0;
+                append<L>(x, maxima, vectors, threshold, first, stride, keys, held, capacity, added);
+            }
             __syncthreads();
             const int wanted = held + *added;
             if (wanted > capacity) {
                 raise = !raised;
-                piece = raised ? 1 : WHOLE;
-            } else {
-                held = wanted;
-                if (held > most_held(k)) {
-                    threshold = cut(keys, held, k, shared, turn);
-                    // What comes now is later, but for the rest of vectors of which only a part was taken.
-                    if (piece & LAST) threshold = above(threshold);
-                }
-                piece = piece == WHOLE ? 0 : piece << 1 & WHOLE;
+                piece = raised ? 0 : -1;
+                continue;
             }
+            held = wanted;
+            if (held > most_held(k)) {
+                floor = cut(keys, held, k, shared, turn);
+                threshold = above(floor);
+            }
+            if (piece < 0 || ++piece == VECTORS * PIECES) break;
         }
     }
-    __syncthreads();
-    if (held < k) held = fill<L>(row, begin, end, k, below, keys, held, shared);
+    low = static_cast<Key>(make_order(floor)) << 32;
+    if (held < k) {
+        __syncthreads();
+        held = fill<L>(row, begin, end, k, below, keys, held, shared);
+        low = 0;
+    }
     return held;
 }
 
-// The totals of all threads, the same in each.
+// The totals of all threads, the same in each. What was written before is seen by all.
 __device__ __forceinline__ Total block_merge(Total total, Shared &shared) {
     const int lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
     total = warp_merge(total);
@@ -646,6 +686,8 @@ __device__ __forceinline__ Total block_merge(Total total, Shared &shared) {
     total.sum = has ? shared.sums[lane] : 0.0f;
     return warp_merge(total);
 }
+
+__device__ __forceinline__ Key highest(Total total) { return static_cast<Key>(make_order(total.maximum)) << 32 | ALL; }
 
 // Writes entries of `held` sorted keys, and what is said of entries that are not there, up to `wanted`.
 __device__ __forceinline__ void put(const Key *keys, int held, int wanted, Total total, float *probs, long long *indices) {
@@ -713,103 +755,113 @@ __device__ __forceinline__ void topk(const typename L::Storage *__restrict__ log
     clear(shared);
     Turn turn = {0, 0};
     Total total = {NO_MAXIMUM, 0.0f};
+    Key low;
     const int wanted = min(k, MAX_K);
     const long long start = static_cast<long long>(blockIdx.x) * k;
-    int held = scan<L, false>(row, from, 0, vocab, wanted, NO_BOUND, slots, keys, shared, turn, total);
+    int held = scan<L, false>(row, from, 0, vocab, wanted, NO_BOUND, slots, keys, shared, turn, total, low);
     total = block_merge(total, shared);
-    held = sort(keys, held, wanted, shared, turn);
+    held = sort(keys, held, wanted, low, highest(total), shared, turn);
     put(keys, held, wanted, total, probs + start, indices + start);
     for (int done = MAX_K; done < k; done += MAX_K) {
         const int more = min(k - done, MAX_K);
         // With nothing left, no key is below 0.
         const Key below = held == MAX_K ? keys[MAX_K - 1] : 0;
         __syncthreads();
-        held = scan<L, true>(row, from, 0, vocab, more, below, slots, keys, shared, turn, total);
-        held = sort(keys, held, more, shared, turn);
+        held = scan<L, true>(row, from, 0, vocab, more, below, slots, keys, shared, turn, total, low);
+        __syncthreads();
+        held = sort(keys, held, more, low, highest(total), shared, turn);
         put(keys, held, more, total, probs + start + done, indices + start + done);
     }
 }
 
 // A part of a row: its total and its k largest keys, zeros where there are fewer. The block that is done last puts the parts of the row
-// together, and leaves the row's counter at zero.
+// together, and leaves the row's counter at zero. `totals` has for each part the maximum, the sum, the order of the k-th, and nothing.
 template <typename L>
-__device__ __forceinline__ void split(const typename L::Storage *__restrict__ logits, float *maxima, float *sums, Key *parts, unsigned *counters,
+__device__ __forceinline__ void split(const typename L::Storage *__restrict__ logits, uint4 *totals, Key *parts, unsigned *counters,
                                       float *__restrict__ probs, long long *__restrict__ indices, int vocab, int k, int splits) {
     extern __shared__ uint4 slots[];
     __shared__ Shared shared;
     Key *const keys = reinterpret_cast<Key *>(slots + STAGES * VECTORS * blockDim.x);
-    const long long r = blockIdx.x / splits;
-    const int part = blockIdx.x % splits;
+    const int lane = threadIdx.x % LANES, part = blockIdx.x;
+    const long long r = blockIdx.y;
     const typename L::Storage *row = logits + r * vocab;
     constexpr int LINE = LINE_BYTES / sizeof(typename L::Storage);
     const int shift = shift_of<L>(row), lines = (shift + vocab + LINE - 1) / LINE;
-    const int each = (lines + splits - 1) / splits * LINE;
-    const long long from = static_cast<long long>(part) * each - shift;
-    const int begin = static_cast<int>(max(min(from, static_cast<long long>(vocab)), 0ll));
-    const int end = static_cast<int>(max(min(from + each, static_cast<long long>(vocab)), 0ll));
+    const int each = (lines + splits - 1) / splits;
+    const int from = min(part * each, lines) * LINE - shift, to = min((part + 1) * each, lines) * LINE - shift;
+    const int begin = max(from, 0), end = min(to, vocab);
     clear(shared);
     Turn turn = {0, 0};
     Total total = {NO_MAXIMUM, 0.0f};
+    Key low = 0;
     int held = 0;
     if (begin < end) {
-        held = scan<L, false>(row, static_cast<int>(from), begin, end, k, NO_BOUND, slots, keys, shared, turn, total);
+        held = scan<L, false>(row, from, begin, end, k, NO_BOUND, slots, keys, shared, turn, total, low);
     } else {
         __syncthreads();
     }
     total = block_merge(total, shared);
-    if (threadIdx.x == 0) {
-        maxima[blockIdx.x] = total.maximum;
-        sums[blockIdx.x] = total.sum;
-    }
-    Key *to = parts + static_cast<long long>(blockIdx.x) * k;
-    if (held > k) {
-        const Range range = narrow(keys, held, k, 0, shared, turn);
-#pragma unroll 1
-        for (int i = threadIdx.x; i < held; i += blockDim.x) {
-            const Key key = keys[i];
-            if (key >= range.low) to[atomicAdd(&shared.kept, 1)] = key;
-        }
-    } else {
-#pragma unroll 1
-        for (int i = threadIdx.x; i < k; i += blockDim.x) to[i] = i < held ? keys[i] : 0;
-    }
-    __threadfence();
-    __syncthreads();
-    if (threadIdx.x == 0) shared.is_last = atomicInc(&counters[r], splits - 1) == static_cast<unsigned>(splits) - 1;
-    __syncthreads();
-    if (!shared.is_last) return;
-    __threadfence();
-
-    total = {NO_MAXIMUM, 0.0f};
-#pragma unroll 1
-    for (int i = threadIdx.x; i < splits; i += blockDim.x) {
-        Total one;
-        one.maximum = __ldcg(&maxima[r * splits + i]);
-        one.sum = __ldcg(&sums[r * splits + i]);
-        total = merge(total, one);
-    }
     const long long entries = static_cast<long long>(splits) * k;
-    const Key *row_parts = parts + r * entries;
-    const int room = most_held(k) + static_cast<int>(blockDim.x) * PIECE;
-    held = 0;
-    for (long long start = 0; start < entries;) {
-        // All of them at once, if they have room.
-        const int taken = static_cast<int>(min(entries - start, static_cast<long long>(room - held)));
-        int *const added = &shared.added[turn.added];
-        turn.added = after(turn.added);
-        if (threadIdx.x == 0) shared.added[turn.added] = 0;
-#pragma unroll 1
-        for (int i = threadIdx.x; i < taken; i += blockDim.x) {
-            const Key key = __ldcg(&row_parts[start + i]);
-            if (key != 0) keys[held + atomicAdd(added, 1)] = key;
+    for (bool parted = true;; parted = false) {
+        held = sort(keys, held, k, low, highest(total), shared, turn);
+        if (!parted) break;
+        for (int i = threadIdx.x; i < k; i += blockDim.x) parts[r * entries + static_cast<long long>(part) * k + i] = i < held ? keys[i] : 0;
+        if (threadIdx.x == 0) {
+            const unsigned least = held == k ? static_cast<unsigned>(keys[k - 1] >> 32) : 0;
+            totals[r * splits + part] = make_uint4(__float_as_uint(total.maximum), __float_as_uint(total.sum), least, 0);
+        }
+        // What the block has written comes before what it adds to the counter.
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            __threadfence();
+            shared.is_last = atomicInc(&counters[r], splits - 1) == static_cast<unsigned>(splits) - 1;
+            __threadfence();
         }
         __syncthreads();
-        held += *added;
-        start += taken;
-        if (held > k + SLACK && start < entries) cut(keys, held, k, shared, turn);
+        if (!shared.is_last) return;
+
+        if (threadIdx.x < LANES) {
+            total = {NO_MAXIMUM, 0.0f};
+            unsigned least = 0;
+#pragma unroll 1
+            for (int i = lane; i < splits; i += LANES) {
+                const uint4 one = __ldcg(&totals[r * splits + i]);
+                total = merge(total, {__uint_as_float(one.x), __uint_as_float(one.y)});
+                least = max(least, one.z);
+            }
+            total = warp_merge(total);
+            least = __reduce_max_sync(ALL, least);
+            if (lane == 0) {
+                shared.maxima[0] = total.maximum;
+                shared.sums[0] = total.sum;
+                shared.lowest[0] = least;
+            }
+        }
+        const int room = most_held(k) + static_cast<int>(blockDim.x) * PIECE;
+        held = 0;
+        for (long long start = 0; start < entries;) {
+            const int taken = static_cast<int>(min(entries - start, static_cast<long long>(room - held)));
+            int *const added = &shared.added[turn.added];
+            turn.added = after(turn.added);
+            if (threadIdx.x == 0) shared.added[turn.added] = 0;
+#pragma unroll 1
+            for (int i = threadIdx.x; i < taken; i += blockDim.x) {
+                const Key key = __ldcg(&parts[r * entries + start + i]);
+                if (key != 0) keys[held + atomicAdd(added, 1)] = key;  // scattered
+            }
+            __syncthreads();
+            held += *added;
+            start += taken;
+            if (start == taken) {
+                total = {shared.maxima[0], shared.sums[0]};
+                // k keys are not below the k-th of any part.
+                low = static_cast<Key>(shared.lowest[0]) << 32;
+            }
+            if (start < entries && held > most_held(k)) {
+                cut(keys, held, k, shared, turn);
+            }
+        }
     }
-    total = block_merge(total, shared);
-    held = sort(keys, held, k, shared, turn);
     put(keys, held, k, total, probs + r * k, indices + r * k);
 }
 
@@ -819,9 +871,9 @@ __device__ __forceinline__ void split(const typename L::Storage *__restrict__ lo
         topk<L>(logits, probs, indices, vocab, k);                                                                                       \
     }                                                                                                                                    \
     extern "C" __global__ void __launch_bounds__(MAX_THREADS, 2)                                                                         \
-    softmax_topk_split_##NAME(const L::Storage *logits, float *maxima, float *sums, Key *keys, unsigned *counters, float *probs,         \
-                              long long *indices, int vocab, int k, int splits) {                                                        \
-        split<L>(logits, maxima, sums, keys, counters, probs, indices, vocab, k, splits);                                                \
+    softmax_topk_split_##NAME(const L::Storage *logits, uint4 *totals, Key *parts, unsigned *counters, float *probs, long long *indices, \
+                              int vocab, int k, int splits) {                                                                            \
+        split<L>(logits, totals, parts, counters, probs, indices, vocab, k, splits);                                                     \
     }
 
 SOFTMAX_TOPK(f32, F32)

@@ -79,14 +79,15 @@ impl Logits {
         let (outputs, meters) = under_all_schedules::<u64>(&name, |device| {
             let logits = self.input(device);
             let parts = self.rows() * splits;
-            let [maxima, sums] = ["maxima", "sums"].map(|name| device.output::<f32>(name, parts));
+            let totals = device.output::<u32>("totals", parts * 4);
             let keys = device.output::<u64>("keys", parts * k);
             let probs = device.output::<f32>("probs", self.rows() * k);
             let indices = device.output::<i64>("indices", self.rows() * k);
             let counters = device.in_out("counters", &vec![0u32; self.rows()]);
-            let shape = Shape::new(parts as u32, block, self.shared(k, block));
+            let grid = [splits as u32, self.rows() as u32, 1];
+            let shape = Shape { grid, block, shared: self.shared(k, block) };
             let sizes = [int(self.vocab), int(k), int(splits)];
-            let arguments = [vec![logits, maxima, sums, keys, counters, probs, indices], sizes.to_vec()].concat();
+            let arguments = [vec![logits, totals, keys, counters, probs, indices], sizes.to_vec()].concat();
             let kernel = format!("softmax_topk_split_{}", self.format);
             device.launch(&SOFTMAX_TOPK, &kernel, shape, arguments.clone());
             device.launch(&SOFTMAX_TOPK, &kernel, shape, arguments);
@@ -303,14 +304,14 @@ fn logits_are_read_once() {
     }
 }
 
-/// Parts leave k keys of 8 bytes each, and two numbers: twice that is moved on top.
+/// Parts leave k keys of 8 bytes each, and 16 bytes: twice that is moved on top.
 #[test]
 fn splits_add_little() {
     let (vocab, k, splits) = (131_072, 16, 8);
     let logits = random("f32", 1, vocab);
     let (answer, meters) = logits.split(k, 256, splits);
     logits.check(&answer, 256);
-    let scratch = splits * (8 * k + 8);
+    let scratch = splits * (8 * k + 16);
     println!(
         "{}: {:.4} of what must be moved",
         answer.name,
