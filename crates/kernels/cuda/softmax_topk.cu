@@ -28,7 +28,7 @@ __host__ __device__ constexpr int most_held(int k) { return 4 * k + 64; }
 constexpr int SLACK = 64;
 constexpr int BIN_ROWS = 8, BINS = BIN_ROWS * LANES, LOG_BINS = 8;
 // Steps of the search for a first threshold, which ends sooner where it is near enough.
-constexpr int SEARCH_STEPS = 16;
+constexpr int SEARCH_STEPS = 8;
 // What is no logit: the maximum of none, and below every finite one that is a candidate. Differences with it are not NaN, as they would
 // be with -inf.
 constexpr float NO_MAXIMUM = -3.402823466e38f;
@@ -39,6 +39,7 @@ constexpr Key NO_BOUND = ~static_cast<Key>(0);
 static_assert(MAX_WARPS * LANES == MAX_THREADS, "blocks are whole warps");
 static_assert(LINE_BYTES % VECTOR_BYTES == 0, "lines are whole vectors");
 static_assert(MAX_WARPS <= LANES, "a warp can add up what the warps of a block found");
+static_assert(VECTORS == 4, "a word is picked by four bits");
 static_assert(1 << LOG_BINS == BINS, "a digit is a bin");
 static_assert(STAGES * VECTORS * VECTOR_BYTES + PIECE * sizeof(Key) == 160 && most_held(1) == 68, "launches compute with these");
 
@@ -180,6 +181,10 @@ __device__ __forceinline__ float key_logit(Key key) { return order_logit(static_
 
 __device__ __forceinline__ int key_index(Key key) { return static_cast<int>(~static_cast<unsigned>(key)); }
 
+// The least and the greatest key of a logit.
+__device__ __forceinline__ Key lowest(float x) { return static_cast<Key>(make_order(x)) << 32; }
+__device__ __forceinline__ Key highest(float x) { return lowest(x) | ALL; }
+
 // Makes logits whose keys are not below `below` such as are no candidates.
 template <typename L> __device__ __forceinline__ void hide(uint4 (&x)[VECTORS], int first, int stride, Key below) {
     constexpr int WORD = L::LEN / 4;
@@ -248,17 +253,25 @@ template <typename L> __device__ __forceinline__ void add(Total &total, const ui
 
 // -- Candidates ----------------------------------------------------------------------------------------------------------------------
 
+// The bin in which the k-th largest key is.
+struct Bin {
+    int bin;
+    // Keys above, and with those in it.
+    int over, reached;
+};
+
 // What a block shares.
 struct Shared {
     // Of three in turn one is counted in, one is read, and one is made zero: one barrier is enough between two steps.
     int added[3];
-    int bins[3][BINS];
+    // Two in turn: between them there are two barriers.
+    int bins[2][BINS];
     int starts[BINS];
+    Bin bin;
     int kept;
     int is_last;
     float threshold;
-    unsigned lowest[MAX_WARPS];
-    unsigned highest[MAX_WARPS];
+    unsigned least;
     int counts[2][MAX_WARPS];
     float maxima[MAX_WARPS];
     float sums[MAX_WARPS];
@@ -269,18 +282,19 @@ struct Shared {
     };
 };
 
-// Which of three a block is at; the same in all threads.
+// Which of them a block is at; the same in all threads.
 struct Turn {
     int added;
     int bins;
 };
+
 
 __device__ __forceinline__ int after(int turn) { return turn == 2 ? 0 : turn + 1; }
 
 // Before the first barrier of a kernel.
 __device__ __forceinline__ void clear(Shared &shared) {
 #pragma unroll 1
-    for (int i = threadIdx.x; i < 3 * BINS; i += blockDim.x) shared.bins[0][i] = 0;
+    for (int i = threadIdx.x; i < 2 * BINS; i += blockDim.x) shared.bins[0][i] = 0;
     if (threadIdx.x < 3) shared.added[threadIdx.x] = 0;
 }
 
@@ -294,27 +308,39 @@ __device__ __forceinline__ float lower_bound(const unsigned *orders, int groups,
     int count = 0;
 #pragma unroll 1
     for (int n = lane; n < groups; n += LANES) {
-        const unsigned order = orders[n];
-        least = min(least, order);
-        most = max(most, order);
-        count += order >= floor;
+        least = min(least, orders[n]);
+        most = max(most, orders[n]);
+        count += orders[n] >= floor;
     }
     if (warp_sum(count) < k) return NO_MAXIMUM;
-    unsigned low = max(__reduce_min_sync(ALL, least), floor), high = __reduce_max_sync(ALL, most);
-    // At least k are not below `low`. Where k are the largest, `high` is too low by one, which does no harm.
+    unsigned low = max(__reduce_min_sync(ALL, least), floor), high = __reduce_max_sync(ALL, most) + 1;
+    // At least k are not below `low`, fewer are not below `high`; three places between are tried at once, their counts in one sum.
 #pragma unroll 1
-    for (int step = 0; step < SEARCH_STEPS && high - low > 1; ++step) {
-        const unsigned middle = low + (high - low) / 2;
-        int mine = 0;
-#pragma unroll 4
-        for (int n = lane; n < groups; n += LANES) mine += orders[n] >= middle;
-        const int found = warp_sum(mine);
-        if (found >= k) {
-            low = middle;
-            if (found <= k + k / 4) break;
-        } else {
-            high = middle;
+    for (int step = 0; step < SEARCH_STEPS && high - low > 3; ++step) {
+        const unsigned quarter = (high - low) / 4;
+        const unsigned places[3] = {low + quarter, low + 2 * quarter, low + 3 * quarter};
+        unsigned mine = 0;
+#pragma unroll 1
+        for (int n = lane; n < groups; n += 4 * LANES) {
+#pragma unroll
+            for (int m = 0; m < 4; ++m) {
+                const unsigned order = n + m * LANES < groups ? orders[n + m * LANES] : 0;
+#pragma unroll
+                for (int p = 0; p < 3; ++p) mine += order >= places[p] ? 1u << 10 * p : 0;
+            }
         }
+        const unsigned found = __reduce_add_sync(ALL, mine);
+        int reached = groups;
+#pragma unroll
+        for (int p = 0; p < 3; ++p) {
+            const int here = static_cast<int>(found >> 10 * p & 1023);
+            if (here >= k) {
+                low = places[p];
+                reached = here;
+            }
+        }
+        high = low == places[2] ? high : low + quarter;
+        if (reached <= k + k / 4) break;
     }
     return order_logit(low);
 }
@@ -350,47 +376,57 @@ __device__ __forceinline__ void keep_in_place(uint4 (&x)[VECTORS], int &first) {
     for (int v = 0; v < VECTORS; ++v) asm volatile("" : "+r"(x[v].x), "+r"(x[v].y), "+r"(x[v].z), "+r"(x[v].w));
 }
 
-// Appends the logits that reach the threshold, of vectors in `piece`; what has no room in `capacity` is only counted. First a thread's are
-// counted, so that it asks for places once.
-template <typename L>
-__device__ __forceinline__ void append(const uint4 (&x)[VECTORS], const float (&largest)[VECTORS], unsigned piece, float threshold, int first,
-                                       int stride, Key *keys, int held, int capacity, int *added) {
-    int count = 0;
+// Word `n` of a thread's, by choices: registers have no addresses.
+__device__ __forceinline__ unsigned pick(const uint4 (&x)[VECTORS], int n) {
+    unsigned words[VECTORS];
 #pragma unroll
     for (int v = 0; v < VECTORS; ++v) {
-        if (piece >> v & 1 && largest[v] >= threshold) {
-            float wide[L::LEN];
-            widen<L>(wide, x[v]);
-#pragma unroll
-            for (int e = 0; e < L::LEN; ++e) count += wide[e] >= threshold;
-        }
+        const unsigned low = n & 1 ? x[v].y : x[v].x, high = n & 1 ? x[v].w : x[v].z;
+        words[v] = n & 2 ? high : low;
     }
-    if (count == 0) return;
-    int place = held + atomicAdd(added, count);
+    const unsigned low = n & 4 ? words[1] : words[0], high = n & 4 ? words[3] : words[2];
+    return n & 8 ? high : low;
+}
+
+// Appends the logits that reach the threshold, of vectors in `piece`; what has no room in `capacity` is only counted. First a thread's are
+// found without a branch for each, so that it asks for places once.
+template <typename L>
+__device__ __forceinline__ void append(const uint4 (&x)[VECTORS], unsigned piece, float threshold, int first, int stride, Key *keys, int held,
+                                       int capacity, int *added) {
+    constexpr int LEN = L::LEN, WORD = LEN / 4;
+    unsigned hits = 0;
 #pragma unroll
     for (int v = 0; v < VECTORS; ++v) {
-        if (piece >> v & 1 && largest[v] >= threshold) {
-            float wide[L::LEN];
-            widen<L>(wide, x[v]);
+        float wide[LEN];
+        widen<L>(wide, x[v]);
+        unsigned mine = 0;
 #pragma unroll
-            for (int e = 0; e < L::LEN; ++e) {
-                if (wide[e] >= threshold) {
-                    if (place < capacity) keys[place] = make_key(wide[e], first + v * stride + e);  // scattered
-                    ++place;
-                }
-            }
-        }
+        for (int e = 0; e < LEN; ++e) mine |= wide[e] >= threshold ? 1u << e : 0;
+        hits |= piece >> v & 1 ? mine << v * LEN : 0;
+    }
+    if (hits == 0) return;
+    int place = held + atomicAdd(added, __popc(hits));
+#pragma unroll 1
+    for (; hits != 0; hits &= hits - 1, ++place) {
+        const int bit = __ffs(static_cast<int>(hits)) - 1;
+        float wide[WORD];
+        L::widen_word(wide, pick(x, bit / WORD));
+        const float value = WORD == 2 && bit % 2 ? wide[WORD - 1] : wide[0];
+        if (place < capacity) keys[place] = make_key(value, first + bit / LEN * stride + bit % LEN);  // scattered
     }
 }
 
-// A range of keys, and how many are in it or above it.
+// Keys that are not below `low`, and how many they are.
 struct Range {
-    Key low, high;
+    Key low;
     int count;
 };
 
 // The bin of a key that is in a range of at most 2^(shift + LOG_BINS) keys.
 __device__ __forceinline__ int bin_of(Key key, Key low, int shift) { return static_cast<int>((key - low) >> shift); }
+
+// Where a bin is: a lane's neighbours are in neighbouring banks, and its own bins follow each other.
+__device__ __forceinline__ int place_of(int bin) { return bin % BIN_ROWS * LANES + bin / BIN_ROWS; }
 
 __device__ __forceinline__ int shift_for(Key low, Key high) {
     const int bits = 64 - __clzll(static_cast<long long>(high - low));
@@ -408,80 +444,59 @@ __device__ __forceinline__ int sum_from(int value) {
     return value;
 }
 
-// Counts keys from `low` to `high` by bins. All see the counts, and must see the keys before.
-__device__ __forceinline__ const int *count_bins(const Key *keys, int held, Key low, Key high, int shift, Shared &shared, Turn &turn) {
-    int *bins = shared.bins[turn.bins], *next = shared.bins[after(turn.bins)];
+// Counts keys from `low` to `high` by bins, and leaves in `starts` how many are in higher ones. All threads must see the keys. Two barriers.
+__device__ __forceinline__ Bin count_bins(const Key *keys, int held, int k, Key low, Key high, int shift, Shared &shared, Turn &turn) {
+    int *bins = shared.bins[turn.bins], *next = shared.bins[turn.bins ^ 1];
+    turn.bins ^= 1;
 #pragma unroll 1
     for (int i = threadIdx.x; i < BINS; i += blockDim.x) next[i] = 0;
 #pragma unroll 1
     for (int i = threadIdx.x; i < held; i += blockDim.x) {
         const Key key = keys[i];
-        if (key >= low && key <= high) atomicAdd(&bins[bin_of(key, low, shift)], 1);  // scattered
+        if (key >= low && key <= high) atomicAdd(&bins[place_of(bin_of(key, low, shift))], 1);  // scattered
     }
-    turn.bins = after(turn.bins);
     __syncthreads();
-    return bins;
-}
-
-// Of `held` >= k keys, such that at least k, and at most k + slack, are not below `low`. All threads must see the keys.
-__device__ __forceinline__ Range narrow(const Key *keys, int held, int k, int slack, Shared &shared, Turn &turn) {
-    const int lane = threadIdx.x % LANES, threads = blockDim.x;
-    unsigned least = ~0u, most = 0;
-#pragma unroll 1
-    for (int i = threadIdx.x; i < held; i += threads) {
-        const unsigned order = static_cast<unsigned>(keys[i] >> 32);
-        least = min(least, order);
-        most = max(most, order);
-    }
-    least = __reduce_min_sync(ALL, least);
-    most = __reduce_max_sync(ALL, most);
-    if (lane == 0) {
-        shared.lowest[threadIdx.x / LANES] = least;
-        shared.highest[threadIdx.x / LANES] = most;
-    }
-    if (threadIdx.x == 0) shared.kept = 0;
-    __syncthreads();
-    const bool has = lane < threads / LANES;
-    least = __reduce_min_sync(ALL, has ? shared.lowest[lane] : ~0u);
-    most = __reduce_max_sync(ALL, has ? shared.highest[lane] : 0);
-    Range all = {static_cast<Key>(least) << 32, static_cast<Key>(most) << 32 | ALL, held};
-    Key low = all.low, high = all.high;
-    int over = 0;
-    while (all.count > k + slack) {
-        const int shift = shift_for(low, high);
-        const int *bins = count_bins(keys, held, low, high, shift, shared, turn);
-        // Rows of bins from above, until the k-th is passed; then bins of that row.
-        int counts[BIN_ROWS], row = BIN_ROWS - 1;
+    // By one warp: what all do takes the time of all.
+    if (threadIdx.x < LANES) {
+        const int lane = threadIdx.x;
+        int counts[BIN_ROWS], mine = 0;
 #pragma unroll
-        for (int r = 0; r < BIN_ROWS; ++r) counts[r] = bins[r * LANES + lane];
-        int mine = counts[BIN_ROWS - 1];
-        bool found = false;
-#pragma unroll
-        for (int r = BIN_ROWS - 1; r >= 0; --r) {
-            const int sum = warp_sum(counts[r]);
-            if (!found) {
-                row = r;
-                mine = counts[r];
-                found = over + sum >= k;
-                over += found ? 0 : sum;
-            }
+        for (int n = 0; n < BIN_ROWS; ++n) {
+            counts[n] = bins[n * LANES + lane];
+            mine += counts[n];
         }
-        const int from = sum_from(mine);
-        const int bin = LANES - 1 - __clz(static_cast<int>(__ballot_sync(ALL, over + from >= k)));
-        const int reached = __shfl_sync(ALL, from, bin), own = __shfl_sync(ALL, mine, bin);
-        all.count = over + reached;
-        over += reached - own;
-        low += static_cast<Key>(row * LANES + bin) << shift;
-        high = low + ((static_cast<Key>(1) << shift) - 1);
+        int over = sum_from(mine) - mine;
+#pragma unroll
+        for (int n = BIN_ROWS - 1; n >= 0; --n) {
+            shared.starts[n * LANES + lane] = over;
+            if (over < k && over + counts[n] >= k) shared.bin = {lane * BIN_ROWS + n, over, over + counts[n]};
+            over += counts[n];
+        }
     }
-    all.low = low;
-    return all;
+    __syncthreads();
+    return shared.bin;
 }
 
-// Keeps about k, and at least k, of the largest of `held` > k keys, in front. All must be visible to all threads; before the next barrier
-// they are not. What is not above the returned logit and comes later is none of the k largest.
-__device__ __forceinline__ float cut(Key *keys, int &held, int k, Shared &shared, Turn &turn) {
-    const Range range = narrow(keys, held, k, SLACK, shared, turn);
+// Of `held` >= k keys, such that at least k, and at most k + SLACK, are not below `low`. All threads must see the keys.
+__device__ __forceinline__ Range narrow(const Key *keys, int held, int k, Key low, Key high, Shared &shared, Turn &turn) {
+    int over = 0, count;
+    do {
+        const int shift = shift_for(low, high);
+        const Bin bin = count_bins(keys, held, k - over, low, high, shift, shared, turn);
+        count = over + bin.reached;
+        over += bin.over;
+        low += static_cast<Key>(bin.bin) << shift;
+        high = low + ((static_cast<Key>(1) << shift) - 1);
+    } while (count > k + SLACK);
+    return {low, count};
+}
+
+// Keeps about k, and at least k, of the largest of `held` > k keys, in front; of those at least k are from `low` to `high`, and none above. All
+// must be visible to all threads; before the next barrier they are not. What is not above the returned logit and comes later is
+// none of the k largest.
+__device__ __forceinline__ float cut(Key *keys, int &held, int k, Key low, Key high, Shared &shared, Turn &turn) {
+    if (threadIdx.x == 0) shared.kept = 0;
+    const Range range = narrow(keys, held, k, low, high, shared, turn);
 #pragma unroll 1
     for (int i = threadIdx.x; i < held; i += blockDim.x) {
         const Key key = keys[i];
@@ -500,38 +515,20 @@ __device__ __forceinline__ float above(float x) { return order_logit(make_order(
 // The k largest of `held` keys, or all if there are fewer, sorted, in front. Returns how many. No key is above `high`; those below `low` are
 // none of the k largest. All threads must see the keys; they are seen again.
 __device__ __forceinline__ int sort(Key *keys, int held, int k, Key low, Key high, Shared &shared, Turn &turn) {
-    const int lane = threadIdx.x % LANES, warp = threadIdx.x / LANES, warps = blockDim.x / LANES;
     k = min(k, held);
-    int shift, reached;
-    while (true) {
-        shift = shift_for(low, high);
-        const int *bins = count_bins(keys, held, low, high, shift, shared, turn);
-        // Keys of higher bins come before those of a bin. The k-th is in the last bin that begins before k.
-        int over = 0, mine = 0, before = 0;
-        bool found = false;
-#pragma unroll
-        for (int r = BIN_ROWS - 1; r >= 0; --r) {
-            const int count = bins[r * LANES + lane], sum = warp_sum(count);
-            if (r % warps == warp) shared.starts[r * LANES + lane] = over + sum_from(count) - count;
-            if (!found && over + sum >= k) {
-                found = true;
-                mine = count;
-                before = over;
-            }
-            over += sum;
-        }
-        const int from = before + sum_from(mine);
-        reached = static_cast<int>(__reduce_max_sync(ALL, from - mine < k ? static_cast<unsigned>(from) : 0u));
-        if (reached <= MAX_K + SLACK) break;
+    if (k == 0) return 0;
+    int shift = shift_for(low, high), reached = count_bins(keys, held, k, low, high, shift, shared, turn).reached;
+    if (reached > MAX_K + SLACK) {
         // Logits far above the others, or equal ones.
-        low = narrow(keys, held, k, SLACK, shared, turn).low;
+        low = narrow(keys, held, k, low, high, shared, turn).low;
+        shift = shift_for(low, high);
+        reached = count_bins(keys, held, k, low, high, shift, shared, turn).reached;
     }
-    __syncthreads();
 #pragma unroll 1
     for (int i = threadIdx.x; i < held; i += blockDim.x) {
         const Key key = keys[i];
         if (key >= low) {
-            const int place = atomicAdd(&shared.starts[bin_of(key, low, shift)], 1);  // scattered
+            const int place = atomicAdd(&shared.starts[place_of(bin_of(key, low, shift))], 1);  // scattered
             if (place < reached) shared.sorted[place] = key;                           // scattered
         }
     }
@@ -540,7 +537,8 @@ __device__ __forceinline__ int sort(Key *keys, int held, int k, Key low, Key hig
 #pragma unroll 1
     for (int i = threadIdx.x; i < reached; i += blockDim.x) {
         const Key key = shared.sorted[i];
-        const int bin = bin_of(key, low, shift), begin = bin == BINS - 1 ? 0 : shared.starts[bin + 1], end = shared.starts[bin];  // scattered
+        const int bin = bin_of(key, low, shift);
+        const int begin = bin == BINS - 1 ? 0 : shared.starts[place_of(bin + 1)], end = shared.starts[place_of(bin)];  // scattered
         int place = begin;
 #pragma unroll 1
         for (int other = begin; other < end; ++other) place += shared.sorted[other] > key;  // scattered
@@ -618,12 +616,9 @@ __device__ __forceinline__ int scan(const typename L::Storage *row, int from, in
         if (later < end) fetch<L>(slot, row, later + mine, stride, begin, end, later + step <= end);
         end_group();
         if (MORE) hide<L>(x, first, stride, below);
-        float maxima[VECTORS], largest = minus_infinity();
+        float largest = L::largest(x[0]);
 #pragma unroll
-        for (int v = 0; v < VECTORS; ++v) {
-            maxima[v] = L::largest(x[v]);
-            largest = fmaxf(largest, maxima[v]);
-        }
+        for (int v = 1; v < VECTORS; ++v) largest = fmaxf(largest, L::largest(x[v]));
         if (!MORE) add<L>(total, x, largest);
 
         // The whole tile at once; if that is more than the list can take, with a threshold from this tile, as in the first; if it still
@@ -646,7 +641,7 @@ __device__ __forceinline__ int scan(const typename L::Storage *row, int from, in
             if (largest >= threshold) {
                 unsigned vectors = WHOLE;
                 if (piece >= 0) vectors = PIECES * static_cast<int>(threadIdx.x) / threads == piece % PIECES ? 1u << piece / PIECES : 0;
-                append<L>(x, maxima, vectors, threshold, first, stride, keys, held, capacity, added);
+                append<L>(x, vectors, threshold, first, stride, keys, held, capacity, added);
             }
             __syncthreads();
             const int wanted = held + *added;
@@ -657,13 +652,13 @@ __device__ __forceinline__ int scan(const typename L::Storage *row, int from, in
             }
             held = wanted;
             if (held > most_held(k)) {
-                floor = cut(keys, held, k, shared, turn);
+                floor = cut(keys, held, k, lowest(floor), highest(-minus_infinity()), shared, turn);
                 threshold = above(floor);
             }
             if (piece < 0 || ++piece == VECTORS * PIECES) break;
         }
     }
-    low = static_cast<Key>(make_order(floor)) << 32;
+    low = lowest(floor);
     if (held < k) {
         __syncthreads();
         held = fill<L>(row, begin, end, k, below, keys, held, shared);
@@ -686,8 +681,6 @@ __device__ __forceinline__ Total block_merge(Total total, Shared &shared) {
     total.sum = has ? shared.sums[lane] : 0.0f;
     return warp_merge(total);
 }
-
-__device__ __forceinline__ Key highest(Total total) { return static_cast<Key>(make_order(total.maximum)) << 32 | ALL; }
 
 // Writes entries of `held` sorted keys, and what is said of entries that are not there, up to `wanted`.
 __device__ __forceinline__ void put(const Key *keys, int held, int wanted, Total total, float *probs, long long *indices) {
@@ -760,7 +753,7 @@ __device__ __forceinline__ void topk(const typename L::Storage *__restrict__ log
     const long long start = static_cast<long long>(blockIdx.x) * k;
     int held = scan<L, false>(row, from, 0, vocab, wanted, NO_BOUND, slots, keys, shared, turn, total, low);
     total = block_merge(total, shared);
-    held = sort(keys, held, wanted, low, highest(total), shared, turn);
+    held = sort(keys, held, wanted, low, highest(total.maximum), shared, turn);
     put(keys, held, wanted, total, probs + start, indices + start);
     for (int done = MAX_K; done < k; done += MAX_K) {
         const int more = min(k - done, MAX_K);
@@ -769,7 +762,7 @@ __device__ __forceinline__ void topk(const typename L::Storage *__restrict__ log
         __syncthreads();
         held = scan<L, true>(row, from, 0, vocab, more, below, slots, keys, shared, turn, total, low);
         __syncthreads();
-        held = sort(keys, held, more, low, highest(total), shared, turn);
+        held = sort(keys, held, more, low, highest(total.maximum), shared, turn);
         put(keys, held, more, total, probs + start + done, indices + start + done);
     }
 }
@@ -803,7 +796,7 @@ __device__ __forceinline__ void split(const typename L::Storage *__restrict__ lo
     total = block_merge(total, shared);
     const long long entries = static_cast<long long>(splits) * k;
     for (bool parted = true;; parted = false) {
-        held = sort(keys, held, k, low, highest(total), shared, turn);
+        held = sort(keys, held, k, low, highest(total.maximum), shared, turn);
         if (!parted) break;
         for (int i = threadIdx.x; i < k; i += blockDim.x) parts[r * entries + static_cast<long long>(part) * k + i] = i < held ? keys[i] : 0;
         if (threadIdx.x == 0) {
@@ -834,7 +827,7 @@ __device__ __forceinline__ void split(const typename L::Storage *__restrict__ lo
             if (lane == 0) {
                 shared.maxima[0] = total.maximum;
                 shared.sums[0] = total.sum;
-                shared.lowest[0] = least;
+                shared.least = least;
             }
         }
         const int room = most_held(k) + static_cast<int>(blockDim.x) * PIECE;
@@ -855,10 +848,10 @@ __device__ __forceinline__ void split(const typename L::Storage *__restrict__ lo
             if (start == taken) {
                 total = {shared.maxima[0], shared.sums[0]};
                 // k keys are not below the k-th of any part.
-                low = static_cast<Key>(shared.lowest[0]) << 32;
+                low = static_cast<Key>(shared.least) << 32;
             }
             if (start < entries && held > most_held(k)) {
-                cut(keys, held, k, shared, turn);
+                cut(keys, held, k, low, highest(total.maximum), shared, turn);
             }
         }
     }
