@@ -39,7 +39,6 @@ constexpr Key NO_BOUND = ~static_cast<Key>(0);
 static_assert(MAX_WARPS * LANES == MAX_THREADS, "blocks are whole warps");
 static_assert(LINE_BYTES % VECTOR_BYTES == 0, "lines are whole vectors");
 static_assert(MAX_WARPS <= LANES, "a warp can add up what the warps of a block found");
-static_assert(VECTORS == 4, "a word is picked by four bits");
 static_assert(1 << LOG_BINS == BINS, "a digit is a bin");
 static_assert(STAGES * VECTORS * VECTOR_BYTES + PIECE * sizeof(Key) == 160 && most_held(1) == 68, "launches compute with these");
 
@@ -369,36 +368,18 @@ __device__ __forceinline__ float find_threshold(float largest, int k, Shared &sh
     return shared.threshold;
 }
 
-// Tells the compiler that logits and the place of the first may be others from here on.
-__device__ __forceinline__ void keep_in_place(uint4 (&x)[VECTORS], int &first) {
-    asm volatile("" : "+r"(first));
-#pragma unroll
-    for (int v = 0; v < VECTORS; ++v) asm volatile("" : "+r"(x[v].x), "+r"(x[v].y), "+r"(x[v].z), "+r"(x[v].w));
-}
-
-// Word `n` of a thread's, by choices: registers have no addresses.
-__device__ __forceinline__ unsigned pick(const uint4 (&x)[VECTORS], int n) {
-    unsigned words[VECTORS];
-#pragma unroll
-    for (int v = 0; v < VECTORS; ++v) {
-        const unsigned low = n & 1 ? x[v].y : x[v].x, high = n & 1 ? x[v].w : x[v].z;
-        words[v] = n & 2 ? high : low;
-    }
-    const unsigned low = n & 4 ? words[1] : words[0], high = n & 4 ? words[3] : words[2];
-    return n & 8 ? high : low;
-}
-
-// Appends the logits that reach the threshold, of vectors in `piece`; what has no room in `capacity` is only counted. First a thread's are
-// found without a branch for each, so that it asks for places once.
+// Appends the logits that reach the threshold, of a thread's vectors in `piece`; what has no room in `capacity` is only counted. First they are
+// found without a branch for each, so that a thread asks for places once.
 template <typename L>
-__device__ __forceinline__ void append(const uint4 (&x)[VECTORS], unsigned piece, float threshold, int first, int stride, Key *keys, int held,
+__device__ __forceinline__ void append(const uint4 *slot, unsigned piece, float threshold, int first, int stride, Key *keys, int held,
                                        int capacity, int *added) {
     constexpr int LEN = L::LEN, WORD = LEN / 4;
+    const int threads = blockDim.x;
     unsigned hits = 0;
 #pragma unroll
     for (int v = 0; v < VECTORS; ++v) {
         float wide[LEN];
-        widen<L>(wide, x[v]);
+        widen<L>(wide, slot[v * threads]);  // scattered
         unsigned mine = 0;
 #pragma unroll
         for (int e = 0; e < LEN; ++e) mine |= wide[e] >= threshold ? 1u << e : 0;
@@ -408,11 +389,11 @@ __device__ __forceinline__ void append(const uint4 (&x)[VECTORS], unsigned piece
     int place = held + atomicAdd(added, __popc(hits));
 #pragma unroll 1
     for (; hits != 0; hits &= hits - 1, ++place) {
-        const int bit = __ffs(static_cast<int>(hits)) - 1;
+        const int bit = __ffs(static_cast<int>(hits)) - 1, v = bit / LEN, e = bit % LEN;
         float wide[WORD];
-        L::widen_word(wide, pick(x, bit / WORD));
-        const float value = WORD == 2 && bit % 2 ? wide[WORD - 1] : wide[0];
-        if (place < capacity) keys[place] = make_key(value, first + bit / LEN * stride + bit % LEN);  // scattered
+        L::widen_word(wide, reinterpret_cast<const unsigned *>(slot + v * threads)[e / WORD]);  // scattered
+        const float value = WORD == 2 && e % 2 ? wide[WORD - 1] : wide[0];
+        if (place < capacity) keys[place] = make_key(value, first + v * stride + e);  // scattered
     }
 }
 
@@ -611,11 +592,12 @@ __device__ __forceinline__ int scan(const typename L::Storage *row, int from, in
         wait_groups<STAGES - 1>();
 #pragma unroll
         for (int v = 0; v < VECTORS; ++v) x[v] = slot[v * threads];
-        int first = tile + mine;
-        const int later = tile + STAGES * step;
-        if (later < end) fetch<L>(slot, row, later + mine, stride, begin, end, later + step <= end);
-        end_group();
-        if (MORE) hide<L>(x, first, stride, below);
+        const int first = tile + mine;
+        if (MORE) {
+            hide<L>(x, first, stride, below);
+#pragma unroll
+            for (int v = 0; v < VECTORS; ++v) slot[v * threads] = x[v];
+        }
         float largest = L::largest(x[0]);
 #pragma unroll
         for (int v = 1; v < VECTORS; ++v) largest = fmaxf(largest, L::largest(x[v]));
@@ -626,8 +608,6 @@ __device__ __forceinline__ int scan(const typename L::Storage *row, int from, in
         bool raise = tile == from, raised = false;
         int piece = -1;
         while (true) {
-            // Else what is made of each logit in the rare case of a candidate would be made before the loop, for all.
-            keep_in_place(x, first);
             if (raise) {
                 const float bound = find_threshold(largest, k, shared);
                 floor = fmaxf(floor, bound);
@@ -639,9 +619,11 @@ __device__ __forceinline__ int scan(const typename L::Storage *row, int from, in
             turn.added = after(turn.added);
             if (threadIdx.x == 0) shared.added[turn.added] = 0;
             if (largest >= threshold) {
+                // Logits are read again: there are not registers for them and all that is rare.
+                asm volatile("" ::: "memory");
                 unsigned vectors = WHOLE;
                 if (piece >= 0) vectors = PIECES * static_cast<int>(threadIdx.x) / threads == piece % PIECES ? 1u << piece / PIECES : 0;
-                append<L>(x, vectors, threshold, first, stride, keys, held, capacity, added);
+                append<L>(slot, vectors, threshold, first, stride, keys, held, capacity, added);
             }
             __syncthreads();
             const int wanted = held + *added;
@@ -657,6 +639,9 @@ __device__ __forceinline__ int scan(const typename L::Storage *row, int from, in
             }
             if (piece < 0 || ++piece == VECTORS * PIECES) break;
         }
+        const int later = tile + STAGES * step;
+        if (later < end) fetch<L>(slot, row, later + mine, stride, begin, end, later + step <= end);
+        end_group();
     }
     low = lowest(floor);
     if (held < k) {
