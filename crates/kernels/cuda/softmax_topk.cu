@@ -4,7 +4,39 @@
 //
 // for the k largest of the row, in falling order; among equals the smaller index comes first.
 //
-// HEADER
+// Buffers: logits [rows, vocab], row-major, contiguous, f32, or f16 or bf16 as 16 bits; aligned to its elements. probs [rows, k] f32.
+// indices [rows, k] int64. For split rows, scratch: totals [rows, splits] of 16 bytes, parts [rows, splits, k] of 64 bits, and counters [rows]
+// of 32 bits, which are zero before a launch, and after it. Any rows; vocab from 1 to 2^30. Offsets of rows are of 64 bits.
+//
+// Entries with no answer: a row with a NaN, or of nothing but -inf, has NaN as its probabilities, and indices of the row. A logit of -inf is
+// named, with probability 0, where fewer than k others exist. Beyond vocab the probability is 0 and the index -1.
+//
+// Launches, for T = f32, f16, bf16; block: 64 to 512, a multiple of 32; dynamic shared bytes: 160 * block + 8 * (4 * min(k, 256) + 64):
+//   softmax_topk_T          any k        grid: rows             a read for each 256 of k
+//   softmax_topk_split_T    k to 256     grid: (splits, rows)   for fewer rows than multiprocessors; a part wants 32 KiB of a row or more
+//   softmax_topk_plain_f32  any k        grid: rows             no shared bytes; k + 2 reads of the logits
+// 512 threads where a multiprocessor has a row or two, 256 where there are more. Static shared memory: 6 KiB. Bank conflicts: where keys go to
+// their places, and candidates to the list. Compute capability 8.0 or higher.
+//
+// Method. A block reads a row once, in tiles of four vectors of 16 bytes a thread, counted from the line of 128 bytes in which the row
+// begins. Two tiles are on their way (cp.async), to where the thread that copies will read them, so that no barrier is needed for it; what
+// is not wholly of the row goes element by element. Each thread keeps the maximum and the sum so far of its logits (Milakov and
+// Gimelshein's recurrence, one rescaling a tile). Candidates are what reaches a threshold: one comparison with a tile's largest for most
+// threads, and one barrier a tile. The first threshold is below k of the largest logits of threads, or groups of them, in the first tile; as these
+// are so many logits, no winner is below, and little else is above. Candidates are gathered in shared memory as keys of 64 bits, the logit above
+// and the inverted index below, so that no two are equal and the k largest are the same in whatever order they came. When more than
+// 4 k + 64 are held, some k are kept, and the least of them is the new threshold. As later indices lose ties, a row of equal logits
+// has no candidates but the first. All lanes' candidates are in one list: no winner is lost, wherever the winners lie. At the end the list is
+// sorted by the bins of a histogram between the threshold and the maximum; bins with the winners have few keys, and are ordered within.
+// Logits of -inf are candidates only where others do not suffice: then they are looked for once more, from the beginning.
+//
+// Sums are f32: 4 or 8 terms of a tile in each of four chains, tiles of a thread, lanes and warps, so chains have 10 + vocab / (16 block) + 10
+// terms at most. Their exponentials are ex2.approx of an argument that is rounded twice; those of the winners are expf's. Results do not depend
+// on the order of blocks, warps or atomics.
+//
+// Milakov, Gimelshein 2018, "Online normalizer calculation for softmax", https://arxiv.org/abs/1805.02867. What `softmax_topk.ptx` is
+// made by, and what runs it without a GPU, is in README.md beside this file; with nvcc: nvcc -std=c++17 -arch=sm_80 -ptx softmax_topk.cu.
+
 #include <cuda_fp16.h>
 
 typedef unsigned long long Key;

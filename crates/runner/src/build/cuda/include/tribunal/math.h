@@ -1,9 +1,11 @@
 // Mathematics of float and double.
 //
 // What CUDA calls accurate is made here of correctly rounded operations alone (+, *, fma, /, sqrt). Largest errors in units in the last
-// place, as measured against long double: 0.6 for sinf and cosf of angles below 2^31 and powf (in double inside); 1.1 for
-// logf, exp, exp2; 1.7 for exp10f, expm1f, log1pf, tanhf, log, log2, log10; 2.3 for log2f, log10f, erff, tanf; 2^10 for pow. Subnormal
-// results are kept. expf and exp2f are ex2.approx behind a reduction of the argument, as quick as CUDA's: MEASURED. The others are the fast instructions, whose bits depend on the device: __expf, __logf, __sinf, __cosf, __fdividef, rsqrtf.
+// place, as measured against long double: 0.6 for sinf and cosf of angles below 2^31 and powf (in double inside); 1.1 for logf, exp, exp2; 1.7
+// for exp10f, expm1f, log1pf, tanhf, log, log2, log10; 2.3 for log2f, log10f, erff, tanf; 2^10 for pow. Subnormal results are kept.
+// expf and exp2f are made on ex2.approx, as CUDA's are: 1.0 and 0.5 where that instruction is exact, as in the emulator; a device's may be off by
+// 2^-22 of the result, which is up to 4 more. The others are the fast instructions, whose bits depend on the device: __expf, __logf, __sinf,
+// __cosf, __fdividef, rsqrtf.
 // There are no double sin, cos, tanh, erf, and no gamma and Bessel functions.
 #pragma once
 
