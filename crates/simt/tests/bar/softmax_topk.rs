@@ -277,7 +277,8 @@ fn logits_are_read_once() {
     let source = std::fs::read_to_string(repository().join("crates/kernels/cuda/softmax_topk.cu"));
     let source = source.expect("the source lies beside its PTX");
     // Lines where lanes go to wherever a key belongs.
-    let scattered: Vec<u32> = (1..).zip(source.lines()).filter(|(_, line)| line.contains("// scattered")).map(|(n, _)| n).collect();
+    let scattered: Vec<u32> =
+        (1..).zip(source.lines()).filter(|(_, line)| line.contains("// scattered")).map(|(n, _)| n).collect();
     for (format, vocab, k, block, element) in
         [("f32", 50_257, 50, 256, 4), ("f16", 32_000, 256, 256, 2), ("bf16", 32_001, 8, 512, 2)]
     {
