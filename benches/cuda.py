@@ -93,7 +93,7 @@ def cells(options):
             add(1, "layer_norm", direction, "f64", (8192, 768))
 
     shapes = [(64, 128256, 50), (64, 32000, 50), (1, 128256, 50), (512, 50257, 50), (16, 151936, 50), (64, 128256, 256),
-              (4, 1 << 20, 50)]
+              (256, 32000, 50), (1024, 32000, 1), (4, 1 << 20, 50)]
     for n, shape in enumerate(shapes[:4] if quick else shapes):
         for dtype in ("f32", "f16") if quick or sweep else ("f32", "f16", "bf16"):
             add(n > 1 or dtype == "bf16", "softmax_topk", dtype, shape)
@@ -746,7 +746,7 @@ def softmax_settings(rows, vocab, k):
     """(splits or 0, threads)"""
     splits = [0]
     if k <= 256:
-        splits += [n for n in (2, 3, 4, 8, 16, 32, 64, 128) if rows * n <= 1056 and vocab // n >= 2048]
+        splits += [n for n in (2, 3, 4, 6, 8, 12, 16, 32, 64, 132) if rows * n <= 1056 and vocab // n >= 4096]
     return [(s, t) for s in splits for t in (128, 256, 512)]
 
 
@@ -764,8 +764,9 @@ def softmax_topk(options, form, shape):
 
     def contestant(label, plan, scratch, extra):
         # Scratch is kept apart by set, as inputs are.
-        kinds = {"float32": torch.float32, "int64": torch.int64}
-        rooms = {n: torch.empty(sets, elements, device=DEVICE, dtype=kinds[kind]) for n, (kind, elements) in scratch.items() if elements}
+        kinds = {"float32": torch.float32, "int32": torch.int32, "int64": torch.int64}
+        # Counters are left at zero by every launch.
+        rooms = {n: torch.zeros(sets, elements, device=DEVICE, dtype=kinds[kind]) for n, (kind, elements) in scratch.items() if elements}
 
         def known(i):
             return {**extra, "logits": logits[i], "probs": probs[i], "indices": indices[i], **{n: t[i] for n, t in rooms.items()}}
@@ -784,16 +785,15 @@ def softmax_topk(options, form, shape):
     if options.sweep:
         made = [ours]
         for splits, threads in softmax_settings(rows, vocab, k):
-            shared = 8 * (576 + threads * 16 // dtype.itemsize)
+            shared = 160 * threads + 8 * (4 * min(k, 256) + 64)
             if splits == 0:
                 args = [(None, a) for a in ("logits", "probs", "indices", "V", "k")]
                 steps, rooms = [(f"softmax_topk_{form}", [rows], [threads], shared, args)], {}
             else:
-                args = [(None, a) for a in ("logits", "maxima", "sums", "keys", "V", "k", "splits")]
-                last = [(None, a) for a in ("maxima", "sums", "keys", "probs", "indices", "k", "splits")]
-                steps = [(f"softmax_topk_split_{form}", [rows * splits], [threads], shared, args),
-                         ("softmax_topk_merge", [rows], [256], 8 * (576 + 256), last)]
-                rooms = {"maxima": ("float32", rows * splits), "sums": ("float32", rows * splits), "keys": ("int64", rows * splits * k)}
+                args = [(None, a) for a in ("logits", "totals", "keys", "counters", "probs", "indices", "V", "k", "splits")]
+                steps = [(f"softmax_topk_split_{form}", [splits, rows], [threads], shared, args)]
+                rooms = {"totals": ("int32", 4 * rows * splits),
+                         "keys": ("int64", rows * splits * k), "counters": ("int32", rows)}
             made.append(contestant(f"s{splits}x{threads}", steps, rooms, {**names, "splits": splits}))
         return row, made, sets
 

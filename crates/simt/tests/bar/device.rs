@@ -110,6 +110,11 @@ impl Device {
         Argument::Pointer(self.memory.empty(name, Role::Output, T::BYTES, count * usize::from(T::BYTES)))
     }
 
+    /// A buffer that kernels find something in, and change.
+    pub fn in_out<T: Element>(&mut self, name: &str, values: &[T]) -> Argument {
+        Argument::Pointer(self.memory.with(name, Role::InOut, T::BYTES, bytes(values)))
+    }
+
     /// Launches a kernel that must do nothing wrong.
     pub fn launch(&mut self, source: &Source, kernel: &str, shape: Shape, arguments: Vec<Argument>) {
         let launch = Launch {

@@ -135,9 +135,9 @@ fn layer_norm_forward() {
     assert_eq!(meter.barriers, 2 * rows);
 }
 
-/// 3 rows of 4096 + 4 logits, k = 5, 128 threads. The rows begin 0, 16 and 0 bytes into a sector, and have 1025 vectors of 16 bytes: in the first
-/// and third 8 * 128 and 1, in the second 127, 7 * 128 and 2, as its first thread has none. 512 bytes are 16 sectors, of which the odd one at
-/// the end of the first row and the start of the second are half a sector each.
+/// 3 rows of 4096 + 4 logits, k = 5, 128 threads. The rows begin 0, 16 and 32 bytes into a line of 128, and have 1025 vectors of 16 bytes: in the
+/// first 8 * 128 and 1, in the second 127, 7 * 128 and 2, as its first thread has none, in the third 126, 7 * 128 and 3. 512 bytes are 16
+/// sectors, of which the odd one at the end of the first row and the start of the second are half a sector each.
 ///
 /// Beside that 5 probabilities and 5 indices a row: 20 bytes, and 40, from 0, 20 and 40, and from 0, 40 and 80 bytes on. So the second row's
 /// probabilities reach into a second sector, and so do all rows' indices.
@@ -149,7 +149,7 @@ fn softmax_and_top_k() {
         let logits = device.input("logits", &logits);
         let probs = device.output::<f32>("probs", rows * k);
         let indices = device.output::<i64>("indices", rows * k);
-        let shape = Shape::new(rows as u32, 128, 8 * (576 + 128 * 4));
+        let shape = Shape::new(rows as u32, 128, 160 * 128 + 8 * (4 * k + 64));
         device.launch(
             &SOFTMAX_TOPK,
             "softmax_topk_f32",

@@ -46,8 +46,8 @@ impl Logits {
     }
 
     /// Bytes of dynamic shared memory, as the header says.
-    fn shared(&self, block: u32) -> usize {
-        8 * (576 + block as usize * if self.format == "f32" { 4 } else { 8 })
+    fn shared(&self, k: usize, block: u32) -> usize {
+        160 * block as usize + 8 * (4 * k.min(256) + 64)
     }
 
     /// Probabilities and indices by the kernel that does it all in one launch.
@@ -56,7 +56,7 @@ impl Logits {
         let shape = Shape::new(
             self.rows() as u32,
             block,
-            if kernel.contains("plain") { 0 } else { self.shared(block) },
+            if kernel.contains("plain") { 0 } else { self.shared(k, block) },
         );
         let (outputs, meters) = under_all_schedules::<u64>(&name, |device| {
             let logits = self.input(device);
@@ -73,22 +73,24 @@ impl Logits {
         (Answer::new(name, k, &outputs), meters)
     }
 
-    /// By parts of rows, put together.
+    /// By parts of rows, which the last block of a row puts together. Twice, since counters must be left as they were found.
     fn split(&self, k: usize, block: u32, splits: usize) -> (Answer, Vec<Meter>) {
         let name = format!("{splits} splits of {} x {}, k {k}, {block} threads", self.rows(), self.vocab);
         let (outputs, meters) = under_all_schedules::<u64>(&name, |device| {
             let logits = self.input(device);
             let parts = self.rows() * splits;
-            let [maxima, sums] = ["maxima", "sums"].map(|name| device.output::<f32>(name, parts));
+            let totals = device.output::<u32>("totals", parts * 4);
             let keys = device.output::<u64>("keys", parts * k);
             let probs = device.output::<f32>("probs", self.rows() * k);
             let indices = device.output::<i64>("indices", self.rows() * k);
-            let shape = Shape::new(parts as u32, block, self.shared(block));
-            let arguments = vec![logits, maxima, sums, keys, int(self.vocab), int(k), int(splits)];
-            device.launch(&SOFTMAX_TOPK, &format!("softmax_topk_split_{}", self.format), shape, arguments);
-            let shape = Shape::new(self.rows() as u32, block, 8 * (576 + block as usize));
-            let arguments = vec![maxima, sums, keys, probs, indices, int(k), int(splits)];
-            device.launch(&SOFTMAX_TOPK, "softmax_topk_merge", shape, arguments);
+            let counters = device.in_out("counters", &vec![0u32; self.rows()]);
+            let grid = [splits as u32, self.rows() as u32, 1];
+            let shape = Shape { grid, block, shared: self.shared(k, block) };
+            let sizes = [int(self.vocab), int(k), int(splits)];
+            let arguments = [vec![logits, totals, keys, counters, probs, indices], sizes.to_vec()].concat();
+            let kernel = format!("softmax_topk_split_{}", self.format);
+            device.launch(&SOFTMAX_TOPK, &kernel, shape, arguments.clone());
+            device.launch(&SOFTMAX_TOPK, &kernel, shape, arguments);
             answer_bits(device, probs, indices)
         });
         (Answer::new(name, k, &outputs), meters)
@@ -274,8 +276,9 @@ fn probabilities_of_a_whole_row_sum_to_one() {
 fn logits_are_read_once() {
     let source = std::fs::read_to_string(repository().join("crates/kernels/cuda/softmax_topk.cu"));
     let source = source.expect("the source lies beside its PTX");
-    let last_step = source.lines().position(|line| line.contains("keys[places[n]] = mine[n]"));
-    let last_step = last_step.expect("keys are put to their places") as u32 + 1;
+    // Lines where lanes go to wherever a key belongs.
+    let scattered: Vec<u32> =
+        (1..).zip(source.lines()).filter(|(_, line)| line.contains("// scattered")).map(|(n, _)| n).collect();
     for (format, vocab, k, block, element) in
         [("f32", 50_257, 50, 256, 4), ("f16", 32_000, 256, 256, 2), ("bf16", 32_001, 8, 512, 2)]
     {
@@ -291,28 +294,30 @@ fn logits_are_read_once() {
             answer.name, meter.instructions, meter.shared.requests
         );
         assert_eq!(read.sectors, read.ideal_sectors, "{}", answer.name);
-        // But for the last step, a request takes one wave for each half of a warp at most, as it must for 8 bytes a lane.
+        // But for those, a request takes no more waves than its bytes need.
         for line in &meter.lines {
-            if line.line.line != last_step {
-                assert!(line.shared.waves <= 2 * line.shared.requests, "{}: {line:?}", answer.name);
+            if !scattered.contains(&line.line.line) {
+                let needed = line.shared.requests + (line.shared.bytes / 128).max(line.shared.requests);
+                assert!(line.shared.waves <= needed, "{}: {line:?}", answer.name);
             }
         }
         assert_eq!(meter.local.requests, 0, "{}", answer.name);
     }
 }
 
-/// Parts leave k keys of 8 bytes each, and two numbers: twice that is moved on top.
+/// Parts leave k keys of 8 bytes each, and 16 bytes: twice that is moved on top.
 #[test]
 fn splits_add_little() {
     let (vocab, k, splits) = (131_072, 16, 8);
     let logits = random("f32", 1, vocab);
     let (answer, meters) = logits.split(k, 256, splits);
     logits.check(&answer, 256);
-    let scratch = splits * (8 * k + 8);
+    let scratch = splits * (8 * k + 16);
     println!(
         "{}: {:.4} of what must be moved",
         answer.name,
-        bytes_moved(&meters) / (4 * vocab + 12 * k) as f64
+        bytes_moved(&meters[..1]) / (4 * vocab + 12 * k) as f64
     );
-    assert_eq!(bytes_moved(&meters), (4 * vocab + 12 * k + 2 * scratch) as f64);
+    // Of the counter each block reads and writes 4 bytes.
+    assert_eq!(bytes_moved(&meters[..1]), (4 * vocab + 12 * k + 2 * scratch + 8 * splits) as f64);
 }

@@ -1,9 +1,11 @@
 // Mathematics of float and double.
 //
 // What CUDA calls accurate is made here of correctly rounded operations alone (+, *, fma, /, sqrt). Largest errors in units in the last
-// place, as measured against long double: 0.6 for sinf and cosf of angles below 2^31 and powf (in double inside); 1.1 for expf, exp2f,
-// logf, exp, exp2; 1.7 for exp10f, expm1f, log1pf, tanhf, log, log2, log10; 2.3 for log2f, log10f, erff, tanf; 2^10 for pow. Subnormal
-// results are kept. The others are the fast instructions, whose bits depend on the device: __expf, __logf, __sinf, __cosf, __fdividef, rsqrtf.
+// place, as measured against long double: 0.6 for sinf and cosf of angles below 2^31 and powf (in double inside); 1.1 for logf, exp, exp2; 1.7
+// for exp10f, expm1f, log1pf, tanhf, log, log2, log10; 2.3 for log2f, log10f, erff, tanf; 2^10 for pow. Subnormal results are kept.
+// expf and exp2f are made on ex2.approx, as CUDA's are: 1.0 and 0.5 where that instruction is exact, as in the emulator; a device's may be off by
+// 2^-22 of the result, which is up to 4 more. The others are the fast instructions, whose bits depend on the device: __expf, __logf, __sinf,
+// __cosf, __fdividef, rsqrtf.
 // There are no double sin, cos, tanh, erf, and no gamma and Bessel functions.
 #pragma once
 
@@ -174,7 +176,8 @@ TRIBUNAL_DEVICE float tribunal_exp_tail(float f) {
     return fmaf(q * f, f, f);
 }
 
-TRIBUNAL_DEVICE float expf(float x) {
+// exp(x) of rounded operations alone, for functions in which a few of its units would be many.
+TRIBUNAL_DEVICE float tribunal_exp(float x) {
     float clamped = x < -105.0f ? -105.0f : x > 89.0f ? 89.0f : x;
     float n = rintf(clamped * 1.44269504f);
     float f = fmaf(n, -0.693145752f, clamped);
@@ -182,10 +185,22 @@ TRIBUNAL_DEVICE float expf(float x) {
     return tribunal_scale(tribunal_exp_tail(f) + 1.0f, (int)n);
 }
 
+// 2^n 2^f with n + f = x / ln 2. n is a whole number from -126 to 127, whose exponent is made by adding 1.5 * 2^23: the low bits of that sum. What
+// n cannot take is left to f, so that results overflow, vanish and are subnormal as they should; a NaN goes through f.
+TRIBUNAL_DEVICE float expf(float x) {
+    // From 0 to 1 where n is from -126 to 127.
+    float place;
+    __asm__("fma.rn.sat.f32 %0, %1, 0f3BBADACC, 0f3EFEFCF7;" : "=f"(place) : "f"(x));
+    float shifted = fmaf(place, 253.0f, 12582913.0f);
+    float n = shifted - 12583039.0f;
+    float f = fmaf(x, 1.92596299e-8f, fmaf(x, 1.44269502f, -n));
+    return tribunal_ex2(f) * __int_as_float(__float_as_int(shifted) << 23);
+}
+
 TRIBUNAL_DEVICE float exp2f(float x) {
-    float clamped = x < -151.0f ? -151.0f : x > 129.0f ? 129.0f : x;
-    float n = rintf(clamped);
-    return tribunal_scale(tribunal_exp_tail((clamped - n) * 0.693147181f) + 1.0f, (int)n);
+    float result;
+    __asm__("ex2.approx.f32 %0, %1;" : "=f"(result) : "f"(x));
+    return result;
 }
 
 TRIBUNAL_DEVICE float exp10f(float x) {
@@ -274,7 +289,7 @@ TRIBUNAL_DEVICE float tanhf(float x) {
     q = fmaf(q, s, 0.133332476f);
     q = fmaf(q, s, -0.333333313f);
     float near = fmaf(q * s, x, x);
-    float far = copysignf(1.0f - 2.0f / (expf(2.0f * a) + 1.0f), x);
+    float far = copysignf(1.0f - 2.0f / (tribunal_exp(2.0f * a) + 1.0f), x);
     return a < 0.6f ? near : x != x ? x : far;
 }
 
@@ -295,7 +310,7 @@ TRIBUNAL_DEVICE float erff(float x) {
     q = fmaf(q, t, 0.633219838f);
     q = fmaf(q, t, 1.12957847f);
     q = fmaf(q, t, -0.000188048027f);
-    float far = copysignf(1.0f - expf(-q), x);
+    float far = copysignf(1.0f - tribunal_exp(-q), x);
     return a < 1.0f ? near : x != x ? x : far;
 }
 
