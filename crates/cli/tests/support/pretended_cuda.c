@@ -1,5 +1,5 @@
-/* A driver of a GPU that is not there: the functions of libcuda.so.1 that the judge's host uses, over the processor's memory. It knows one
- * kernel, softmax_topk_f32, which it recognises by name. LIE makes its events say a tenth of the time, WRONG makes every probability a little
+/* A driver of a GPU that is not there: the functions of libcuda.so.1 that the judge's host uses, over the processor's memory. It knows two
+ * kernels, softmax_topk_f32 and softmax_topk_split_f32, by their names. LIE makes its events say a tenth of the time, WRONG makes every probability a little
  * too large. */
 
 #include <math.h>
@@ -110,9 +110,14 @@ static void softmax_topk(const float *logits, float *probs, int64_t *indices, lo
 
 int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
                    void *stream, void **arguments, void **extra) {
-    (void)gy, (void)gz, (void)bx, (void)by, (void)bz, (void)shared, (void)stream, (void)extra;
-    if (strncmp(function, "softmax_topk_f32", 16)) return failed = LAUNCH_FAILED;
-    softmax_topk(*(float **)arguments[0], *(float **)arguments[1], *(int64_t **)arguments[2], gx,
-                 *(int *)arguments[3], *(int *)arguments[4]);
+    (void)gz, (void)bx, (void)by, (void)bz, (void)shared, (void)stream, (void)extra;
+    if (!strncmp(function, "softmax_topk_f32", 16))
+        softmax_topk(*(float **)arguments[0], *(float **)arguments[1], *(int64_t **)arguments[2], gx, *(int *)arguments[3],
+                     *(int *)arguments[4]);
+    else if (!strncmp(function, "softmax_topk_split_f32", 22)) /* no need to split anything here */
+        softmax_topk(*(float **)arguments[0], *(float **)arguments[4], *(int64_t **)arguments[5], gy, *(int *)arguments[6],
+                     *(int *)arguments[7]);
+    else
+        return failed = LAUNCH_FAILED;
     return OK;
 }
