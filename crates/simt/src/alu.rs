@@ -97,7 +97,7 @@ fn rare_inline(inst: &Inst, lists: &[Box<[Reg]>], regs: &mut Registers, mask: u3
         Op::Float2(op, Float::F64, mode) => float::two64(op, mode.round, inst, regs, mask),
         Op::Float2(op, ty, mode) => half::two(op, ty, mode, inst, regs, mask),
         Op::Float1(op, Float::F32, mode) => float::one32(op, mode, inst, regs, mask),
-        Op::Float1(op, Float::F64, mode) => float::one64(op, mode.round, inst, regs, mask),
+        Op::Float1(op, Float::F64, mode) => float::one64(op, mode, inst, regs, mask),
         Op::Float1(op, ty, mode) => half::one(op, ty, mode, inst, regs, mask),
         Op::Fma(Float::F32, mode, relu) => float::fma32_rare(mode, relu, inst, regs, mask),
         Op::Fma(Float::F64, mode, _) => float::fma64(mode.round, inst, regs, mask),

@@ -321,7 +321,7 @@ pub enum Float2 {
     Sub,
     Mul,
     Div,
-    /// `div.approx` and `div.full`.
+    /// `div.approx`
     DivApprox,
     /// The number, if one is NaN.
     Min,

@@ -447,3 +447,17 @@ fn lanes_see_one_another() {
         assert_eq!(found[0], word);
     });
 }
+
+#[test]
+fn sums_in_global_memory_flush_subnormal_numbers() {
+    let body = "ld.param.u64 %rd0, [p0]; ld.param.u64 %rd1, [p1]; ld.global.u32 %r0, [%rd0]; ld.global.u32 %r1, [%rd0+4];
+        st.global.u32 [%rd1], %r0; red.global.add.f32 [%rd1], %r1;
+        st.shared.u32 [cell], %r0; red.shared.add.f32 [cell], %r1; ld.shared.u32 %r2, [cell]; st.global.u32 [%rd1+4], %r2; ret;";
+    let kernel = support::kernel(2, ".shared .align 4 .b8 cell[4];", body);
+    let mut memory = Memory::new();
+    let given = with_u32s(&mut memory, "given", Role::Input, [0x8000_0001, 0x0000_0003]);
+    let sums = room(&mut memory, "sums", 2);
+    let report = support::run(&kernel, 1, 1, &mut memory, &[given, sums], SCHEDULES[0]);
+    assert_eq!(report.faults, []);
+    assert_eq!(u32s(&memory, sums), [0, 2]);
+}

@@ -2,14 +2,18 @@
 
 use crate::program::{Atomic, AtomicType, Bits, Float, Float2, Int, Mode};
 
-use super::float::{bits32, bits64, extreme32, extreme64};
+use super::float::{bits32, bits64, extreme32, extreme64, flush};
 use super::half;
 
 /// The new value of a word that holds `old`, by operands `b` and `c`; all in as many of the lower bits as the type has.
 ///
-/// Sums of f32 keep subnormal numbers, as hardware does in shared memory; in global memory it makes zeros of them.
-pub fn atomic(op: Atomic, ty: AtomicType, old: u64, b: u64, c: u64) -> u64 {
+/// Sums of f32 keep subnormal numbers but in global memory: there, `flushes`.
+pub fn atomic(op: Atomic, ty: AtomicType, (old, b, c): (u64, u64, u64), flushes: bool) -> u64 {
     match (op, ty) {
+        (Atomic::Add, AtomicType::Float(Float::F32)) if flushes => {
+            let [old, b] = [old, b].map(|bits| f32::from_bits(flush(bits as u32)));
+            flush(bits32(old + b)).into()
+        }
         (Atomic::And, _) => old & b,
         (Atomic::Or, _) => old | b,
         (Atomic::Xor, _) => old ^ b,

@@ -9,7 +9,7 @@ use crate::registers::Registers;
 use super::float::{bits32, bits64, flush};
 use super::half::{self, f16_to_f32};
 use super::lanes::{get32, get64, lanes, map1, map2, narrow1, put32, put64, widen1};
-use super::rounding::{Exact, odd, to_f32};
+use super::rounding::{Exact, F32, is_tiny, odd, to_f32};
 
 /// [`Op::Convert`](crate::program::Op::Convert) of the kinds that kernels are full of.
 #[inline(always)]
@@ -161,8 +161,9 @@ fn to_float(to: Scalar, how: Conversion, value: f64) -> u64 {
         Scalar::F16 => half::rounded::<false>(value, how.round).into(),
         Scalar::Bf16 => half::rounded::<true>(value, how.round).into(),
         Scalar::F32 => {
-            let bits = bits32(to_f32(value, how.round));
-            (if how.ftz { flush(bits) } else { bits }).into()
+            let tiny = how.ftz && is_tiny(value, F32, how.round);
+            let value = if tiny { 0f32.copysign(value as f32) } else { to_f32(value, how.round) };
+            bits32(value).into()
         }
         _ => bits64(value),
     }

@@ -1,15 +1,15 @@
 //! f32 and f64.
 //!
 //! Sums, products, quotients and roots are rounded once in all four directions. A NaN that is computed is the one the PTX ISA calls
-//! canonical, 0x7fffffff; for f64, where it leaves that open, 0x7ff8000000000000. Results are flushed to zero after they are rounded.
-//! `neg` and `abs` change the sign of a NaN alone.
+//! canonical, 0x7fffffff; for f64, where it leaves that open, 0x7ff8000000000000. Results are flushed to zero where they
+//! [are tiny](is_tiny).//! `neg` and `abs` change the sign of a NaN alone.
 
 use crate::program::{Float1, Float2, Inst, Mode, Round};
 use crate::registers::Registers;
 
 use super::functions;
 use super::lanes::{long1, long2, long3, map1, map2, map3};
-use super::rounding::{Exact, odd, odd_sum, signed_sum, to_f32};
+use super::rounding::{Exact, F32, is_tiny, odd, odd_sum, signed_sum, to_f32};
 
 /// Bits of an f32, with one NaN alone.
 #[inline(always)]
@@ -27,6 +27,12 @@ pub fn bits64(value: f64) -> u64 {
 #[inline(always)]
 pub fn flush(bits: u32) -> u32 {
     if bits & 0x7f80_0000 == 0 { bits & 0x8000_0000 } else { bits }
+}
+
+/// The same of f64.
+#[inline(always)]
+fn flush64(bits: u64) -> u64 {
+    if bits & 0x7ff << 52 == 0 { bits & 1 << 63 } else { bits }
 }
 
 #[inline(always)]
@@ -69,7 +75,22 @@ fn near2(op: Float2, a: u32, b: u32, ftz: bool) -> u32 {
         Float2::Mul => a * b,
         _ => a / b,
     };
+    // Of other operations no tiny result becomes a normal number.
+    if ftz && op == Float2::Mul && is_tiny(f64::from(a) * f64::from(b), F32, Round::Nearest) {
+        return bits32(value) & 0x8000_0000;
+    }
     flush_if(ftz, bits32(value))
+}
+
+/// The quotient, but zero for a divisor beyond 2^126: hardware multiplies by its inverse, and makes zero of that.
+#[inline(always)]
+fn approximate_quotient(a: u32, b: u32, ftz: bool) -> u32 {
+    const LARGE: u32 = (126 + 127) << 23;
+    if (LARGE + 1..0x7f80_0000).contains(&(b & 0x7fff_ffff)) {
+        near2(Float2::Mul, a, b & 0x8000_0000, ftz)
+    } else {
+        near2(Float2::Div, a, b, ftz)
+    }
 }
 
 #[inline(always)]
@@ -80,7 +101,11 @@ fn single(bits: u32, ftz: bool) -> f32 {
 #[inline(always)]
 fn near3(a: u32, b: u32, c: u32, ftz: bool) -> u32 {
     let (a, b, c) = (single(a, ftz), single(b, ftz), single(c, ftz));
-    flush_if(ftz, bits32(a.mul_add(b, c)))
+    let bits = bits32(a.mul_add(b, c));
+    if ftz && is_tiny(odd_sum(f64::from(a) * f64::from(b), c.into()), F32, Round::Nearest) {
+        return bits & 0x8000_0000;
+    }
+    bits
 }
 
 /// `a * b + c` of f32, rounded to nearest.
@@ -137,14 +162,14 @@ pub fn two32_rare(op: Float2, mode: Mode, inst: &Inst, regs: &mut Registers, mas
             each!(in_mode2(mode, inst, regs, mask), |a, b, round| signed_sum(odd_sum(a, -b), a, -b, round))
         }
         Float2::Mul => each!(in_mode2(mode, inst, regs, mask), |a, b, _| a * b),
-        Float2::Div | Float2::DivApprox if mode == NEAREST => {
+        Float2::Div if mode == NEAREST => {
             each!(map2(regs, inst, mask), |a, b| near2(Float2::Div, a, b, false));
         }
-        Float2::Div | Float2::DivApprox if mode == NEAREST_FTZ => {
+        Float2::Div if mode == NEAREST_FTZ => {
             each!(map2(regs, inst, mask), |a, b| near2(Float2::Div, a, b, true));
         }
         Float2::Div => each!(in_mode2(mode, inst, regs, mask), |a, b, _| odd_quotient(a, b)),
-        Float2::DivApprox => each!(in_mode2(mode, inst, regs, mask), |a, b, _| a / b),
+        Float2::DivApprox => each!(map2(regs, inst, mask), |a, b| approximate_quotient(a, b, mode.ftz)),
         Float2::Min => each!(map2(regs, inst, mask), |a, b| extreme32(a, b, false, false, mode.ftz)),
         Float2::Max => each!(map2(regs, inst, mask), |a, b| extreme32(a, b, true, false, mode.ftz)),
         Float2::MinNan => each!(map2(regs, inst, mask), |a, b| extreme32(a, b, false, true, mode.ftz)),
@@ -172,7 +197,8 @@ fn odd_root(a: f64) -> f64 {
 /// Of f64 that a lane's operands are, the value rounded to odd; then to f32 as the mode says.
 #[inline(always)]
 fn finish(value: f64, mode: Mode) -> u32 {
-    let value = f32::from_bits(flush_if(mode.ftz, to_f32(value, mode.round).to_bits()));
+    let tiny = mode.ftz && is_tiny(value, F32, mode.round);
+    let value = if tiny { 0f32.copysign(value as f32) } else { to_f32(value, mode.round) };
     bits32(if mode.sat { saturate(value) } else { value })
 }
 
@@ -311,7 +337,8 @@ pub fn fma64(round: Round, inst: &Inst, regs: &mut Registers, mask: u32) {
 
 /// [`Op::Float1`](crate::program::Op::Float1) of f64.
 #[inline(always)]
-pub fn one64(op: Float1, round: Round, inst: &Inst, regs: &mut Registers, mask: u32) {
+pub fn one64(op: Float1, mode: Mode, inst: &Inst, regs: &mut Registers, mask: u32) {
+    let Mode { round, ftz, .. } = mode;
     let near = round == Round::Nearest;
     let value = f64::from_bits;
     match op {
@@ -324,6 +351,12 @@ pub fn one64(op: Float1, round: Round, inst: &Inst, regs: &mut Registers, mask: 
         }),
         Float1::Rcp if !near => {
             each!(long1(regs, inst, mask), |a| bits64(directed2(Float2::Div, round, 1.0, value(a))))
+        }
+        Float1::RcpApprox if ftz => {
+            each!(long1(regs, inst, mask), |a| flush64(bits64(1.0 / value(flush64(a)))))
+        }
+        Float1::Rsqrt if ftz => {
+            each!(long1(regs, inst, mask), |a| flush64(bits64(1.0 / value(flush64(a)).sqrt())))
         }
         Float1::Rcp | Float1::RcpApprox => each!(long1(regs, inst, mask), |a| bits64(1.0 / value(a))),
         Float1::SqrtApprox => each!(long1(regs, inst, mask), |a| bits64(value(a).sqrt())),

@@ -7,7 +7,7 @@ use crate::registers::Registers;
 
 use super::functions;
 use super::lanes::{map1, map2, map3};
-use super::rounding::{BF16, F16, odd, odd_sum, to_narrow};
+use super::rounding::{BF16, F16, is_tiny, odd, odd_sum, to_narrow};
 
 /// The canonical NaN of both formats.
 const NAN: u32 = 0x7fff;
@@ -63,15 +63,20 @@ fn is_nan<const BF: bool>(bits: u32) -> bool {
     bits & 0x7fff > if BF { 0x7f80 } else { 0x7c00 }
 }
 
-/// Flushes what goes in; bf16 has no `.ftz`.
+/// Flushes what goes in. Of bf16, `ex2` alone has `.ftz`.
 #[inline(always)]
 fn input<const BF: bool>(bits: u32, mode: Mode) -> u32 {
-    if mode.ftz && !BF { flush(bits) } else { bits }
+    match (mode.ftz, BF) {
+        (false, _) => bits,
+        (true, false) => flush(bits),
+        (true, true) => super::float::flush(bits << 16) >> 16,
+    }
 }
 
 #[inline(always)]
 fn output<const BF: bool>(exact: f64, mode: Mode) -> u32 {
-    let bits = input::<BF>(rounded::<BF>(exact, mode.round), mode);
+    let tiny = mode.ftz && is_tiny(exact, if BF { BF16 } else { F16 }, mode.round);
+    let bits = if tiny { (exact.to_bits() >> 48) as u32 & 0x8000 } else { rounded::<BF>(exact, mode.round) };
     if !mode.sat {
         return bits;
     }

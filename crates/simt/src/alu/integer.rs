@@ -1,6 +1,6 @@
 //! Integers. Values of 16 bits lie zero-extended in registers of 32.
 //!
-//! What the PTX ISA leaves open is taken from hardware: a quotient by zero is all ones, the remainder the dividend. The most negative
+//! What the PTX ISA leaves open is taken from hardware: a quotient by zero is all ones, and so is the remainder. The most negative
 //! number by -1 is itself, with the remainder 0.
 
 use crate::program::{Carry, Inst, Int, Int2, Int3, Reg};
@@ -78,7 +78,7 @@ pub fn two_rare(op: Int2, ty: Int, inst: &Inst, regs: &mut Registers, mask: u32)
         Int::U32 => each!(map2(regs, inst, mask), |a, b| match op {
             Int2::MulHi => ((u64::from(a) * u64::from(b)) >> 32) as u32,
             Int2::Div => a.checked_div(b).unwrap_or(u32::MAX),
-            Int2::Rem => a.checked_rem(b).unwrap_or(a),
+            Int2::Rem => a.checked_rem(b).unwrap_or(u32::MAX),
             Int2::AddSat => a.saturating_add(b),
             Int2::SubSat => a.saturating_sub(b),
             _ => 0,
@@ -87,9 +87,8 @@ pub fn two_rare(op: Int2, ty: Int, inst: &Inst, regs: &mut Registers, mask: u32)
             let (a, b) = (a as i32, b as i32);
             let value = match op {
                 Int2::MulHi => ((i64::from(a) * i64::from(b)) >> 32) as i32,
-                Int2::Div if b == 0 => -1,
+                Int2::Div | Int2::Rem if b == 0 => -1,
                 Int2::Div => a.wrapping_div(b),
-                Int2::Rem if b == 0 => a,
                 Int2::Rem => a.wrapping_rem(b),
                 Int2::AddSat => a.saturating_add(b),
                 Int2::SubSat => a.saturating_sub(b),
@@ -100,7 +99,7 @@ pub fn two_rare(op: Int2, ty: Int, inst: &Inst, regs: &mut Registers, mask: u32)
         Int::U64 => each!(long2(regs, inst, mask), |a, b| match op {
             Int2::MulHi => ((u128::from(a) * u128::from(b)) >> 64) as u64,
             Int2::Div => a.checked_div(b).unwrap_or(u64::MAX),
-            Int2::Rem => a.checked_rem(b).unwrap_or(a),
+            Int2::Rem => a.checked_rem(b).unwrap_or(u64::MAX),
             Int2::Min => a.min(b),
             Int2::Max => a.max(b),
             Int2::AddSat => a.saturating_add(b),
@@ -111,9 +110,8 @@ pub fn two_rare(op: Int2, ty: Int, inst: &Inst, regs: &mut Registers, mask: u32)
             let (a, b) = (a as i64, b as i64);
             let value = match op {
                 Int2::MulHi => ((i128::from(a) * i128::from(b)) >> 64) as i64,
-                Int2::Div if b == 0 => -1,
+                Int2::Div | Int2::Rem if b == 0 => -1,
                 Int2::Div => a.wrapping_div(b),
-                Int2::Rem if b == 0 => a,
                 Int2::Rem => a.wrapping_rem(b),
                 Int2::Min => a.min(b),
                 Int2::Max => a.max(b),
@@ -137,9 +135,8 @@ fn short(op: Int2, a: i64, b: i64, signed: bool) -> u32 {
         Int2::SubSat => (a - b).clamp(least, most),
         Int2::MulLo => a * b,
         Int2::MulHi => (a * b) >> 16,
-        Int2::Div if b == 0 => -1,
+        Int2::Div | Int2::Rem if b == 0 => -1,
         Int2::Div => a / b,
-        Int2::Rem if b == 0 => a,
         Int2::Rem => a % b,
         Int2::Min => a.min(b),
         Int2::Max => a.max(b),

@@ -19,8 +19,30 @@ pub struct Format {
 
 /// Half precision.
 pub const F16: Format = Format { fraction: 10, least: -14, most: 15 };
+/// Single precision.
+pub const F32: Format = Format { fraction: 23, least: -126, most: 127 };
 /// The upper half of f32.
 pub const BF16: Format = Format { fraction: 7, least: -126, most: 127 };
+
+/// Whether `.ftz` makes a zero of it: whether it is less than the least normal number of a format when it is rounded as if exponents had no
+/// lower end. `value` is exact, or rounded to odd.
+#[inline(always)]
+pub fn is_tiny(value: f64, format: Format, round: Round) -> bool {
+    let least = power(format.least);
+    // Between the least normal number and what would be below it lies half a unit.
+    let half = power(format.least - format.fraction - 2);
+    match round {
+        Round::Nearest => value.abs() < least - half,
+        Round::Zero => value.abs() < least,
+        Round::Down => value >= 2.0 * half - least && value < least,
+        Round::Up => value > -least && value <= least - 2.0 * half,
+    }
+}
+
+/// A power of two that is a normal number.
+const fn power(exponent: i32) -> f64 {
+    f64::from_bits(((exponent + 1023) as u64) << 52)
+}
 
 /// `a + b`, rounded to odd. Neither the sum nor its error may overflow.
 #[inline(always)]

@@ -83,6 +83,11 @@ impl Random {
                 one + ulp,
                 one + ulp / 2,
             ]),
+            // About the least normal f32.
+            2 if of == F64 && self.below(2) == 0 => {
+                (0x381 << 52) - self.of(&[0, 1, 1 << 28, (1 << 28) + 1, 1 << 27, (1 << 27) + 1, 1 << 29])
+                    + self.below(2)
+            }
             2 => self.next() & (sign - 1),
             3 => one.wrapping_add(self.below(ulp << 1)).wrapping_sub(ulp),
             // Few bits, so that there are ties.
@@ -499,7 +504,7 @@ fn atomics_are_as_integers_and_floats_are() {
             let [old, b, c] = [(); 3].map(|()| random.integer(bits));
             let b = if random.below(3) == 0 { old } else { b };
             let (x, y) = (number(old, ty), number(b, ty));
-            let of = |op| super::atomic(op, AtomicType::Int(ty), old, b, c);
+            let of = |op| super::atomic(op, AtomicType::Int(ty), (old, b, c), b % 2 == 0);
             assert_eq!(of(Atomic::Add), (x + y) as u64 & ones);
             assert_eq!(of(Atomic::Min), x.min(y) as u64 & ones);
             assert_eq!(of(Atomic::Max), x.max(y) as u64 & ones);
@@ -515,12 +520,16 @@ fn atomics_are_as_integers_and_floats_are() {
     for (ty, of) in [(Float::F16, F16), (Float::Bf16, BF16), (Float::F32, F32), (Float::F64, F64)] {
         for _ in 0..2_000 {
             let [old, b] = [(); 2].map(|()| random.float(of));
-            let got = |op| super::atomic(op, AtomicType::Float(ty), old, b, 0);
-            assert_eq!(got(Atomic::Add), of.add(old, b, crate::program::Round::Nearest), "{old:x} + {b:x}");
+            let got = |op| super::atomic(op, AtomicType::Float(ty), (old, b, 0), false);
+            let sum = |old, b| of.add(old, b, crate::program::Round::Nearest);
+            assert_eq!(got(Atomic::Add), sum(old, b), "{old:x} + {b:x}");
+            let flushed = |bits| if ty == Float::F32 { of.flushed(bits) } else { bits };
+            let global = super::atomic(Atomic::Add, AtomicType::Float(ty), (old, b, 0), true);
+            assert_eq!(global, flushed(sum(flushed(old), flushed(b))), "{old:x} + {b:x}, flushed");
             assert_eq!(got(Atomic::Min), of.extreme(old, b, false, false), "{old:x} {b:x}");
             assert_eq!(got(Atomic::Max), of.extreme(old, b, true, false), "{old:x} {b:x}");
         }
     }
     let two = AtomicType::Float(Float::F16x2);
-    assert_eq!(super::atomic(Atomic::Add, two, 0x3c00_4000, 0x3c00_3c00, 0), 0x4000_4200);
+    assert_eq!(super::atomic(Atomic::Add, two, (0x3c00_4000, 0x3c00_3c00, 0), false), 0x4000_4200);
 }

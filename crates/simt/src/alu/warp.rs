@@ -96,7 +96,7 @@ pub fn redux(op: Atomic, ty: Int, inst: &Inst, regs: &mut Registers, mask: u32) 
     let result = (0..32)
         .filter(|lane| mask >> lane & 1 != 0)
         .map(|lane| u64::from(a[lane]))
-        .reduce(|sum, value| atomic(op, AtomicType::Int(ty), sum, value, 0))
+        .reduce(|sum, value| atomic(op, AtomicType::Int(ty), (sum, value, 0), false))
         .unwrap_or(0);
     put32(regs, inst.d, mask, [result as u32; 32]);
 }

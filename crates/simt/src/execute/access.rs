@@ -764,8 +764,8 @@ impl Machine<'_> {
                 let mut old = [0; 8];
                 old[..size].copy_from_slice(place);
                 let old = u64::from_le_bytes(old);
-                let new =
-                    crate::alu::atomic(op, ty, old, operand(warp, inst.b, lane), operand(warp, inst.c, lane));
+                let (b, c) = (operand(warp, inst.b, lane), operand(warp, inst.c, lane));
+                let new = crate::alu::atomic(op, ty, (old, b, c), global);
                 place.copy_from_slice(&new.to_le_bytes()[..size]);
                 if let Some(written) = &mut written {
                     written.set(starts[lane], size);

@@ -182,6 +182,30 @@ impl Format {
         if self.is_subnormal(bits) { bits & self.sign() } else { bits }
     }
 
+    pub fn least_normal(self) -> u64 {
+        1 << self.fraction
+    }
+
+    pub fn magnitude(self, bits: u64) -> u64 {
+        bits & (self.sign() - 1)
+    }
+
+    /// A format of as many bits with so large exponents that no result of this one is subnormal in it.
+    pub fn larger(self) -> Format {
+        Format { exponent: self.exponent + 2, ..self }
+    }
+
+    /// A number that is not subnormal, or none, in [the larger](Self::larger) format.
+    pub fn widened(self, bits: u64) -> u64 {
+        let (magnitude, larger) = (self.magnitude(bits), self.larger());
+        let sign = if bits & self.sign() != 0 { larger.sign() } else { 0 };
+        sign | match magnitude {
+            0 => 0,
+            magnitude if magnitude >= self.infinity() => larger.infinity() | (magnitude - self.infinity()),
+            magnitude => magnitude + larger.one() - self.one(),
+        }
+    }
+
     /// The value as an f64, which holds them all.
     pub fn value(self, bits: u64) -> f64 {
         let sign = if bits & self.sign() != 0 { -1.0 } else { 1.0 };

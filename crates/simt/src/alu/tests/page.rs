@@ -11,6 +11,9 @@ shares no code with them, and may write nothing else. This page is made of the t
 Where the PTX ISA gives bits, results are exact. Where it gives a bound, we are nearer than that: values are computed in f64 and rounded once,
 and hardware may be as far off as the last column says.
 
+On a GPU of one's own, `cargo run --release -p tribunal-simt --example opcodes -- DIR` writes instructions for every line of this page with operands
+and results, and `python benches/opcodes.py DIR` runs them there and compares bit by bit; `benches/records/` says what an H100 gave.
+
 | operation | types | modifiers | checked against | results |
 | --- | --- | --- | --- | --- |
 ";
@@ -18,13 +21,15 @@ and hardware may be as far off as the last column says.
 const TAIL: &str = "
 Choices where the PTX ISA leaves one:
 
-- A quotient by zero is all ones, and the remainder is the dividend; the most negative integer by -1 is itself, with remainder 0.
+- A quotient by zero is all ones, and so is the remainder; the most negative integer by -1 is itself, with remainder 0.
 - A NaN that f64 computes is 0x7ff8000000000000. Other formats have the canonical NaN of the ISA, 0x7fffffff and 0x7fff.
-- `.ftz` flushes results after they are rounded. `neg` and `abs` touch the sign of a NaN alone.
-- `div.approx` divides as `div.full` does; hardware gives 0 for divisors beyond 2^126.
+- `.ftz` flushes results that are subnormal when they are rounded as if exponents had no lower end. `neg` and `abs` touch the sign of a NaN alone;
+  an H100 gives the canonical one.
+- `.ftz` of `cvt.rm` and `cvt.rp` from f32 to f16 flushes the operand, as the PTX ISA has it; an H100 does not.
+- NaN is NaN in tf32; an H100 rounds it as if it were a number, and may come to infinity. `bfe` and `bfi` take the lowest 8 bits of places and lengths.
 - `mma` adds product by product along the inner dimension, each sum rounded to the nearest f32; hardware adds several at once, and
   cuts off what lies below the largest.
-- Atomic sums of f32 keep subnormal numbers; hardware makes zeros of them in global memory.
+- Atomic sums of f32 make zeros of subnormal numbers in global memory, and keep them in shared memory.
 ";
 
 /// What the PTX ISA grants to hardware.
@@ -42,7 +47,7 @@ fn bound(operation: &str, types: &str) -> &'static str {
         ("tanh.approx", "f32") => "relative 2^-11",
         ("tanh.approx", "f16" | "f16x2") => "absolute 2^-10.987",
         ("tanh.approx", _) => "absolute 2^-8",
-        ("div.approx, div.full", _) => "2 units in the last place",
+        ("div.approx" | "div.full", _) => "2 units in the last place",
         _ => "a few units in the last place",
     }
 }

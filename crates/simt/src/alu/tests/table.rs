@@ -248,7 +248,7 @@ fn integers(table: &mut Table) {
             (Int2::Sub, "sub", |a, b| a - b),
             (Int2::MulLo, "mul.lo", |a, b| a.wrapping_mul(b)),
             (Int2::Div, "div", |a, b| if b == 0 { -1 } else { a / b }),
-            (Int2::Rem, "rem", |a, b| if b == 0 { a } else { a % b }),
+            (Int2::Rem, "rem", |a, b| if b == 0 { -1 } else { a % b }),
             (Int2::Min, "min", |a, b| if a < b { a } else { b }),
             (Int2::Max, "max", |a, b| if a < b { b } else { a }),
         ];
@@ -706,15 +706,22 @@ fn each<const N: usize>(ty: Float, operands: [u64; N], of: impl Fn([u64; N]) -> 
     of(operands.map(|bits| bits & 0xffff)) | of(operands.map(|bits| bits >> 16)) << 16
 }
 
-/// In a mode, with operands that are flushed first.
+/// In a mode, with operands that are flushed first. Whether the result is flushed shows in a format with more exponents.
 fn in_mode<const N: usize>(
     of: Format,
     mode: Mode,
     operands: [u64; N],
-    exact: impl Fn([u64; N]) -> u64,
+    exact: impl Fn(Format, [u64; N]) -> u64,
 ) -> u64 {
-    let flushed = |bits| if mode.ftz { of.flushed(bits) } else { bits };
-    let result = flushed(exact(operands.map(flushed)));
+    let operands = operands.map(|bits| if mode.ftz { of.flushed(bits) } else { bits });
+    let mut result = exact(of, operands);
+    if mode.ftz
+        && of.is_finite(result)
+        && of.widened(of.least_normal())
+            > of.larger().magnitude(exact(of.larger(), operands.map(|bits| of.widened(bits))))
+    {
+        result &= of.sign();
+    }
     if mode.sat { of.saturated(result) } else { result }
 }
 
@@ -760,7 +767,7 @@ fn floats(table: &mut Table) {
                     (&[kind, kind], kind),
                     move |[a, b, ..]| {
                         each(ty, [a, b], |pair| {
-                            in_mode(of, mode, pair, |[a, b]| match op {
+                            in_mode(of, mode, pair, |of, [a, b]| match op {
                                 Float2::Add => of.add(a, b, mode.round),
                                 Float2::Sub if of.is_nan(b) => of.nan(),
                                 Float2::Sub => of.add(a, b ^ of.sign(), mode.round),
@@ -784,7 +791,8 @@ fn floats(table: &mut Table) {
                     (&[kind, kind, kind], kind),
                     move |[a, b, c, _]| {
                         each(ty, [a, b, c], |three| {
-                            let result = in_mode(of, mode, three, |[a, b, c]| of.fma(a, b, c, mode.round));
+                            let result =
+                                in_mode(of, mode, three, |of, [a, b, c]| of.fma(a, b, c, mode.round));
                             if relu && !of.is_nan(result) && result & of.sign() != 0 { 0 } else { result }
                         })
                     },
@@ -797,7 +805,7 @@ fn floats(table: &mut Table) {
                     Fractions,
                     Op::Float1(Float1::Sqrt, ty, mode),
                     (&[kind], kind),
-                    move |[a, ..]| in_mode(of, mode, [a], |[a]| of.root(a, mode.round)),
+                    move |[a, ..]| in_mode(of, mode, [a], |of, [a]| of.root(a, mode.round)),
                 );
                 table.lane_by_lane(
                     ("rcp", name),
@@ -805,7 +813,7 @@ fn floats(table: &mut Table) {
                     Fractions,
                     Op::Float1(Float1::Rcp, ty, mode),
                     (&[kind], kind),
-                    move |[a, ..]| in_mode(of, mode, [a], |[a]| of.divide(of.one(), a, mode.round)),
+                    move |[a, ..]| in_mode(of, mode, [a], |of, [a]| of.divide(of.one(), a, mode.round)),
                 );
             }
         }
@@ -827,7 +835,9 @@ fn floats(table: &mut Table) {
                     Op::Float2(op, ty, mode),
                     (&[kind, kind], kind),
                     move |[a, b, ..]| {
-                        each(ty, [a, b], |pair| in_mode(of, mode, pair, |[a, b]| of.extreme(a, b, max, nan)))
+                        each(ty, [a, b], |pair| {
+                            in_mode(of, mode, pair, |of, [a, b]| of.extreme(a, b, max, nan))
+                        })
                     },
                 );
             }
@@ -840,7 +850,7 @@ fn floats(table: &mut Table) {
                     (&[kind], kind),
                     move |[a, ..]| {
                         each(ty, [a], |one| {
-                            in_mode(of, mode, one, |[a]| {
+                            in_mode(of, mode, one, |of, [a]| {
                                 if op == Float1::Neg { a ^ of.sign() } else { a & !of.sign() }
                             })
                         })
@@ -890,8 +900,11 @@ fn functions(table: &mut Table) {
             if !has || is_pair(ty) {
                 continue;
             }
-            let flushes: &[bool] = if ty == Float::F32 { &[false, true] } else { &[false] };
-            for &ftz in flushes {
+            let flushed = match op {
+                Float1::Tanh => ty == Float::F32,
+                _ => ty != Float::F16,
+            };
+            for &ftz in if flushed { &[false, true][..] } else { &[false] } {
                 let mode = Mode { ftz, ..Mode::default() };
                 let op = Op::Float1(op, ty, mode);
                 near(table, (text, name), if ftz { ".ftz" } else { "" }, (op, UNITS), &[kind], of, ftz, host);
@@ -900,11 +913,20 @@ fn functions(table: &mut Table) {
     }
     let float = Kind::Float(Float::F32);
     for ftz in [false, true] {
-        let op = Op::Float2(Float2::DivApprox, Float::F32, Mode { ftz, ..Mode::default() });
+        let mode = Mode { ftz, ..Mode::default() };
         let name = if ftz { ".ftz" } else { "" };
-        near(table, ("div.approx, div.full", "f32"), name, (op, UNITS), &[float, float], F32, ftz, |a, b| {
-            a / b
-        });
+        // Beyond 2^126 it is zero, or NaN of an infinity.
+        let approximate: Host = |a, b| {
+            let large = b.is_finite() && b.abs() > 2f64.powi(126);
+            if large { a * 0f64.copysign(b) } else { a / b }
+        };
+        let full: Host = |a, b| a / b;
+        for (op, text, host) in
+            [(Float2::DivApprox, "div.approx", approximate), (Float2::Div, "div.full", full)]
+        {
+            let op = Op::Float2(op, Float::F32, mode);
+            near(table, (text, "f32"), name, (op, UNITS), &[float, float], F32, ftz, host);
+        }
     }
     for (of, text, count, host, units) in intrinsics() {
         for (ty, kind) in [(Float::F32, F32), (Float::F64, F64)] {
@@ -924,17 +946,22 @@ fn functions(table: &mut Table) {
     }
     for ty in [Float::F16x2, Float::Bf16x2] {
         let (of, kind) = (format(ty), Kind::Float(ty));
-        for (op, text) in [(Float1::Ex2, "ex2.approx"), (Float1::Tanh, "tanh.approx")] {
+        for (op, text, ftz) in [
+            (Float1::Ex2, "ex2.approx", false),
+            (Float1::Ex2, "ex2.approx", ty == Float::Bf16x2),
+            (Float1::Tanh, "tanh.approx", false),
+        ] {
             table.lane_by_lane(
                 (text, float_name(ty)),
-                &[],
+                &[ftz_name(ftz)],
                 H,
-                Op::Float1(op, ty, Mode::default()),
+                Op::Float1(op, ty, Mode { ftz, ..Mode::default() }),
                 (&[kind], kind),
                 move |[a, ..]| {
                     each(ty, [a], |[a]| {
                         let exact = if op == Float1::Ex2 { of.value(a).exp2() } else { of.value(a).tanh() };
-                        to_format(of, exact)
+                        let nearest = to_format(of, exact);
+                        if ftz { of.flushed(nearest) } else { nearest }
                     })
                 },
             );
@@ -1015,7 +1042,8 @@ fn intrinsics() -> Vec<(Intrinsic, &'static str, usize, Host, f64)> {
         (Intrinsic::Asinh, "__nv_asinh", 1, |a, _| asinh(a), 20.0),
         (Intrinsic::Acosh, "__nv_acosh", 1, |a, _| acosh(a), 20.0),
         (Intrinsic::Atanh, "__nv_atanh", 1, |a, _| 0.5 * (a.ln_1p() - (-a).ln_1p()), 20.0),
-        (Intrinsic::Erf, "__nv_erf", 1, |a, _| erf(a), 8.0),
+        // The series has some sixty terms that count.
+        (Intrinsic::Erf, "__nv_erf", 1, |a, _| erf(a), 40.0),
         (Intrinsic::Erfc, "__nv_erfc", 1, |a, _| erfc(a), 2000.0),
         (Intrinsic::Round, "__nv_round", 1, |a, _| a.round(), 8.0),
         (Intrinsic::Pow, "__nv_pow", 2, |a, b| a.powf(b), 8.0),
@@ -1265,7 +1293,9 @@ fn converted(to: Ty, from: Ty, how: Conversion, a: u64) -> u64 {
                 }
                 a => of.nearest(&Fraction::of(from, a), how.round),
             };
-            let bits = if how.ftz && of == F32 { of.flushed(bits) } else { bits };
+            let flushes = how.ftz && of == F32 && from.is_finite(a) && !from.is_zero(a) && !how.integral;
+            let wide = |a| of.larger().magnitude(of.larger().nearest(&Fraction::of(from, a), how.round));
+            let bits = if flushes && wide(a) < of.widened(of.least_normal()) { sign } else { bits };
             match bits {
                 bits if how.sat => of.saturated(bits),
                 bits if how.relu && !of.is_nan(bits) && sign != 0 => 0,

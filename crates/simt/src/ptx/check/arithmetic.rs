@@ -196,8 +196,11 @@ impl<'m> Builder<'m> {
                 };
                 (op, Mode { ftz: name.ftz(ty), ..Mode::default() })
             }
-            "div" if ty == Type::F32 && (name.take("approx") || name.take("full")) => {
+            "div" if ty == Type::F32 && name.take("approx") => {
                 (Float2::DivApprox, Mode { ftz: name.ftz(ty), ..Mode::default() })
+            }
+            "div" if ty == Type::F32 && name.take("full") => {
+                (Float2::Div, Mode { ftz: name.ftz(ty), ..Mode::default() })
             }
             "div" if matches!(ty, Type::F32 | Type::F64) => {
                 (Float2::Div, Mode { sat: false, ..name.rounded(ty)? })
