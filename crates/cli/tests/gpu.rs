@@ -109,6 +109,14 @@ fn kernels_that_fail_on_the_gpu_are_told() {
 }
 
 #[test]
+fn a_gpu_that_is_too_small_is_told() {
+    let verdict = softmax_on(&["-DGIBIBYTES=0"]);
+    assert_eq!(verdict["outcome"], "accepted");
+    let omissions = verdict["omissions"].to_string();
+    assert!(omissions.contains("the GPU's memory is too small"), "{omissions}");
+}
+
+#[test]
 fn a_driver_that_does_not_work_costs_nobody_a_point() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let driver = folder.path().join("libcuda.so");

@@ -292,12 +292,19 @@ impl<'a> Hearing<'a> {
                     hear_gpu(self.challenge, &plan, &mut subject, reference.as_mut(), &mut memory, watch);
                 self.measured.append(measured);
             }
-            Err(trouble) => {
-                let mut finding = cannot_start(&trouble);
-                finding.dimension = Dimension::Performance;
-                finding.id = "performance/gpu:starts".to_owned();
-                self.measured.findings.push(finding);
+            Err(Trouble::Machine(error)) => {
+                self.omit(format!("performance: the GPU cannot be used: {error}"))
             }
+            // What the emulator takes and a driver does not is no PTX, or more than a block can have.
+            Err(Trouble::Fault(fault)) => self.measured.findings.push(finding_about(
+                "performance/gpu",
+                "starts",
+                Dimension::Performance,
+                Outcome::Fail,
+                Severity::Major,
+                fault.to_string(),
+                None,
+            )),
         }
         self.caged_s += started.elapsed().as_secs_f64();
     }

@@ -101,6 +101,14 @@ impl OnGpu {
         Ok(started)
     }
 
+    /// Whether a play of such calls leaves half of the device's memory to the submission's own scratch.
+    pub fn has_room(&self, working_set_bytes: usize) -> bool {
+        let device = self.gpu.device();
+        // A play may count half of the working set a call, and then makes more of them.
+        let bytes = 2 * copies(device, working_set_bytes / 2) * working_set_bytes;
+        bytes as u64 <= device.memory_bytes / 2
+    }
+
     /// The kernels, compiled.
     pub fn image(&self) -> Option<&Image> {
         self.gpu.image()

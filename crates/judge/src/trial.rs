@@ -143,20 +143,29 @@ pub fn hear_gpu(
     let mut rng = plan.seed.rng("measurements on a gpu");
     let extent = Extent::on_gpu(plan.effort);
     for workload in challenge.workloads_on_gpu(plan) {
-        watch.step(&format!("time of {} on the GPU", workload.name()));
+        let (name, bytes) = (workload.name(), workload.working_set_bytes());
+        watch.step(&format!("time of {name} on the GPU"));
+        // Beyond that, what has no room would be our doing; below, the submission's.
+        if !subject.has_room(bytes) {
+            measured.omissions.push(format!("{name} was not timed: the GPU's memory is too small for it"));
+            continue;
+        }
+        if let Some(Err(trouble)) =
+            reference.as_deref_mut().map(|reference| workload.warm(&mut rng, reference))
+        {
+            measured.omissions.push(format!("time was not compared: the reference: {trouble}"));
+            reference = None;
+        }
         let mut attempt = || -> Result<(), Trouble> {
-            let floor = workload.floor_s(&memory.rate(workload.working_set_bytes())?);
+            let floor = workload.floor_s(&memory.rate(bytes)?);
             let beside = reference.as_deref_mut().map(|reference| reference as &mut dyn Subject);
             let timed = measure::time(workload.as_ref(), subject, beside, extent, &mut rng)?;
             measured.timed(workload.as_ref(), timed, floor, None);
             Ok(())
         };
         if let Err(trouble) = attempt() {
-            measured.trouble(
-                &format!("performance/{}", workload.name().replace(' ', "/")),
-                Dimension::Performance,
-                &trouble,
-            );
+            let about = format!("performance/{}", name.replace(' ', "/"));
+            measured.trouble(&about, Dimension::Performance, &trouble);
             return measured;
         }
     }

@@ -1,6 +1,6 @@
 /* A driver of a GPU that is not there: the functions of libcuda.so.1 that the judge's host uses, over the processor's memory. It knows two
  * kernels, softmax_topk_f32 and softmax_topk_split_f32, by their names. LIE makes its events say a tenth of the time, WRONG makes every probability a little
- * too large. */
+ * too large, and GIBIBYTES is its memory. */
 
 #include <math.h>
 #include <stdint.h>
@@ -28,7 +28,10 @@ int cuDeviceGetName(char *name, int length, int device) {
     name[length - 1] = 0;
     return OK;
 }
-int cuDeviceTotalMem_v2(size_t *bytes, int device) { return (void)device, *bytes = (size_t)1 << 30, OK; }
+#ifndef GIBIBYTES
+#define GIBIBYTES 16
+#endif
+int cuDeviceTotalMem_v2(size_t *bytes, int device) { return (void)device, *bytes = (size_t)GIBIBYTES << 30, OK; }
 int cuDeviceGetAttribute(int *value, int attribute, int device) {
     (void)device;
     switch (attribute) {

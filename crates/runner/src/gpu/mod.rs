@@ -454,8 +454,6 @@ fn policy(cage: &Cage, driver: &Path) -> Result<Policy, MachineError> {
         ("LD_LIBRARY_PATH", search.as_str()),
         // Compiled kernels are not kept where another process would find them.
         ("CUDA_CACHE_DISABLE", "1"),
-        // Waiting for a run by spinning: its end is timed.
-        ("CUDA_DEVICE_MAX_CONNECTIONS", "1"),
         ("LC_ALL", "C.UTF-8"),
     ]
     .map(|(name, value)| (name.into(), value.into()))

@@ -365,8 +365,9 @@ impl Host {
             unsafe {
                 result::function::set_function_attribute(function, attribute, launch.shared_bytes as i32)
             }
+            // What others of its kind have is not this device's to give.
             .map_err(failed(
-                What::Launch,
+                What::Driver,
                 &format!("giving `{name}` {} bytes of shared memory", launch.shared_bytes),
             ))?;
         }
