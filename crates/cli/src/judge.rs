@@ -233,7 +233,9 @@ impl<'a> Matter<'a> {
             .or_insert_with(|| reference(order, self.challenge, cuda, &|what| line.say(what)));
         match reference {
             Ok(None) => {
-                hearing.omit("time was not compared: the reference's sources are not here".to_owned());
+                let what =
+                    if cuda { "there is no reference in CUDA" } else { "the reference's sources are not" };
+                hearing.omit(format!("time was not compared: {what} here"));
             }
             Ok(Some(_)) => {}
             Err(why) => hearing.omit(format!("time was not compared: the reference: {why}")),

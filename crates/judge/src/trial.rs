@@ -166,7 +166,7 @@ pub fn hear_gpu(
         if let Err(trouble) = attempt() {
             let about = format!("performance/{}", name.replace(' ', "/"));
             measured.trouble(&about, Dimension::Performance, &trouble);
-            return measured;
+            break;
         }
     }
     measured.clocks(subject.clocks());
