@@ -1,5 +1,6 @@
 //! Failures as a person wants them told: one entry for each kind, not one for each check of each case.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use tribunal_contract::challenges;
@@ -18,8 +19,8 @@ pub(crate) struct Kind<'a> {
     pub(crate) title: String,
     /// The inputs and results that the checks name: `dx`, `dgamma`.
     pub(crate) fields: Vec<&'static str>,
-    /// The plainest of the gravest messages.
-    pub(crate) message: &'a str,
+    /// The plainest of the gravest messages; of defects that nobody noticed, all.
+    pub(crate) message: Cow<'a, str>,
     /// How many cases of which family, in the order of the families.
     pub(crate) families: Vec<(&'static str, usize)>,
     /// The largest error in units of its budget.
@@ -46,6 +47,9 @@ impl Kind<'_> {
         if self.finding.is_of_kernel() {
             return words::count(self.cases(), "place");
         }
+        if self.finding.suspect.as_deref() == Some(UNNOTICED) {
+            return words::count(self.cases(), "defect");
+        }
         match self.families.as_slice() {
             [(family, cases)] => words::count(*cases, &format!("{family} case")),
             families => {
@@ -56,6 +60,9 @@ impl Kind<'_> {
         }
     }
 }
+
+/// What tests are charged with that pass with a defect in the submission's place.
+const UNNOTICED: &str = "defect_unnoticed";
 
 /// The kinds of failure, the gravest first.
 pub(crate) fn kinds(verdict: &Verdict) -> Vec<Kind<'_>> {
@@ -95,6 +102,10 @@ fn kind<'a>(
         .expect("a kind has findings");
     // Each place has a message of its own.
     let message = if finding.is_of_kernel() { Some(finding.message.as_str()) } else { message };
+    let message = match suspect {
+        Some(UNNOTICED) => Cow::Owned(unnoticed(findings)),
+        _ => Cow::Borrowed(message.unwrap_or("")),
+    };
     let mut fields: Vec<&'static str> = Vec::new();
     let mut cases: BTreeMap<_, BTreeSet<&str>> = BTreeMap::new();
     for finding in findings {
@@ -110,12 +121,22 @@ fn kind<'a>(
         severity,
         title: suspect.map_or_else(|| format!("fails: {}", words::spoken(class)), words::spoken),
         fields,
-        message: message.unwrap_or(""),
+        message,
         families: cases.into_iter().map(|(family, cases)| (family.name(), cases.len())).collect(),
         used: findings.iter().filter_map(|finding| finding.used).max_by(f64::total_cmp),
         smallest,
         finding,
     }
+}
+
+/// Of several messages the words with which all begin, and then what each says.
+fn unnoticed(findings: &[&Finding]) -> String {
+    let each: Vec<(&str, &str)> = findings
+        .iter()
+        .map(|finding| finding.message.split_once(": ").unwrap_or(("", &finding.message)))
+        .collect();
+    let names: Vec<&str> = each.iter().map(|(_, name)| *name).collect();
+    format!("{}: {}", each[0].0, names.join("; "))
 }
 
 /// Names of the contract's fields, the longest first: `dx` must not hide `dx_scale`.

@@ -29,6 +29,7 @@ use exit::{Exit, Failure};
 fn main() -> ExitCode {
     // A judge starts its cages and hosts as copies of itself.
     tribunal_runner::enter();
+    tribunal_judge::enter();
     let arguments = Arguments::parse();
     arguments.common.color.write_global();
     match run(&arguments) {

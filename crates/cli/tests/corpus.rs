@@ -205,8 +205,12 @@ fn every_specimen_gets_its_verdict(challenge: &str, [honest, odd, defective]: [u
 fn every_exploit_is_contained() {
     let judged = judge(&house().join("exploits"));
     require(&judged, &[(Kind::Hostile, 12)]);
-    for judged in judged.iter().filter(|judged| judged.expected.outcome == "disqualified") {
-        assert_eq!(judged.verdict["score"], 0.0, "{}", judged.name);
+    for Judged { name, expected, verdict } in &judged {
+        if expected.outcome == "disqualified" {
+            assert_eq!(verdict["score"], 0.0, "{name}");
+        }
+        let noticed = verdict["dimensions"]["tests"]["score"].as_f64().unwrap_or(0.0);
+        assert_eq!(noticed, 0.0, "{name}: its tests test nothing");
     }
 }
 

@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tribunal_contract::DType;
 use tribunal_runner::MachineError;
 
 use crate::variant::Variants;
@@ -28,6 +29,11 @@ pub trait Challenge: Sync {
     /// What is timed and weighed; nothing where a challenge is about answers only.
     fn workloads(&self, _plan: &Plan) -> Workloads {
         Workloads::default()
+    }
+
+    /// The dtype of a result, where its first tensor is of dtype `given`.
+    fn result_dtype(&self, _result: &str, given: DType) -> DType {
+        given
     }
 
     /// What is timed on a GPU; nothing where no submission in CUDA is expected.

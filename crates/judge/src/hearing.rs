@@ -21,6 +21,7 @@ use crate::examine::{Examined, Watch, finding_about};
 use crate::machine;
 use crate::measure::Weighed;
 use crate::on_gpu::{Memory, OnGpu};
+use crate::own_tests::try_tests;
 use crate::rubric::Limits;
 use crate::trial::{Measured, hear_cases, hear_device, hear_gpu, hear_measurements, is_critically_wrong};
 use crate::{
@@ -148,7 +149,19 @@ impl<'a> Hearing<'a> {
             }
             Err(trouble) => self.examined.findings.push(cannot_start(&trouble)),
         }
+        if self.started {
+            self.try_tests(watch);
+        }
         self.took_s += started.elapsed().as_secs_f64();
+    }
+
+    fn try_tests(&mut self, watch: &dyn Watch) {
+        let started = Instant::now();
+        let mut tested =
+            try_tests(self.challenge, &self.plan(), &self.order.workshop, &self.submission, watch);
+        self.examined.findings.append(&mut tested.findings);
+        self.examined.omissions.append(&mut tested.omissions);
+        self.caged_s += started.elapsed().as_secs_f64();
     }
 
     /// The contestant's name.
@@ -624,9 +637,6 @@ fn judge_info(order: &Order) -> JudgeInfo {
 fn unread(submission: &Submission) -> Vec<String> {
     let manifest = &submission.manifest;
     let mut omissions = Vec::new();
-    if manifest.tests.is_some() {
-        omissions.push("its own tests were not run: this version does not assess tests".to_owned());
-    }
     // Of kernels in CUDA the passes are counted.
     let is_counted = |claim: &&str| *claim == "passes" && manifest.language == Language::Cuda;
     if !manifest.claims.keys().all(is_counted) {

@@ -7,6 +7,7 @@
 //! - *completeness*: the share of the rubric's requirements that are met.
 //! - *memory*, *performance*, *code*: measurements on the rubric's [`Scale`](crate::rubric::Scale)s, several workloads by their geometric mean;
 //!   0 where a major finding failed in the dimension.
+//! - *tests*: the share of the defects put in the submission's place that its own tests notice; 0 if they fail on its own code.
 //! - What was not assessed has no score, and the weights of the rest are scaled up to 1.
 //! - Gates: a critical failure caps the whole at 50; a failure of integrity disqualifies, with 0.
 
@@ -429,7 +430,8 @@ impl<'a> Part<'a> {
                 let scales = rubric.scales.iter().filter(|(_, scale)| scale.dimension == dimension);
                 Self::Scales(scales.map(|(name, scale)| (scale, ratios(name))).collect())
             }
-            Dimension::Tests | Dimension::Analysis => Self::Fixed(None),
+            Dimension::Tests => Self::Fixed(share_of_passes(dimension, findings)),
+            Dimension::Analysis => Self::Fixed(None),
         }
     }
 
@@ -468,6 +470,17 @@ fn marks(dimension: Dimension, findings: &[Finding]) -> Vec<Vec<(Thing, f64)>> {
     let cases =
         |cases: BTreeMap<&str, f64>| cases.into_iter().map(|(case, mark)| (Thing::of(case), mark)).collect();
     families.into_values().map(cases).collect()
+}
+
+/// Of what was decided in a dimension and costs something, the share that holds, from 0 to 100.
+fn share_of_passes(dimension: Dimension, findings: &[Finding]) -> Option<f64> {
+    let holds = |finding: &Finding| match finding.outcome {
+        Outcome::Pass => Some(1.0),
+        Outcome::Fail if finding.severity > Severity::Note => Some(0.0),
+        _ => None,
+    };
+    let decided = findings.iter().filter(|finding| finding.dimension == dimension).filter_map(holds);
+    weighted_mean(decided.map(|mark| (mark, 1.0))).map(|share| 100.0 * share)
 }
 
 /// The mean of values with their weights; none where nothing weighs anything.

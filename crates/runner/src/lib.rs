@@ -19,6 +19,7 @@ mod host;
 pub mod python;
 mod session;
 pub mod submission;
+pub mod suite;
 mod wire;
 
 pub use build::{Artefact, Library, Ptx, Workshop};

@@ -114,6 +114,32 @@ impl Python {
         Ok(python)
     }
 
+    /// A folder that has a package for this interpreter, to be appended to the module path; it is installed into the cache first if need be.
+    ///
+    /// # Errors
+    /// [`MachineError::Missing`] with the command that helps.
+    pub fn package(
+        &self,
+        requirement: &str,
+        cache: &Path,
+        progress: &dyn Fn(&str),
+    ) -> Result<PathBuf, MachineError> {
+        let mut numbers = self.version.split('.').map(|number| number.parse().unwrap_or(0));
+        let mut next = || numbers.next().unwrap_or(0);
+        let interpreter = Interpreter {
+            executable: self.interpreter.clone(),
+            version: (next(), next(), next()),
+            folders: Vec::new(),
+            numpy: None,
+        };
+        let site = cache.join("python").join(interpreter.key(requirement));
+        once::<MachineError>(&site, |making| {
+            interpreter.install(requirement, making, progress)?;
+            open_up(making).map_err(MachineError::system("opening the new folder to all"))
+        })?;
+        Ok(site)
+    }
+
     fn look(asked: Option<PathBuf>, cache: &Path, progress: &dyn Fn(&str)) -> Result<Self, MachineError> {
         let interpreters = match &asked {
             Some(path) => vec![probe(path, &[]).ok_or_else(|| MachineError::Missing {
@@ -217,10 +243,11 @@ impl Interpreter {
         }
         let python = self.executable.display();
         let said = if last_words.is_empty() { String::new() } else { format!(" ({last_words})") };
+        let package = requirement.split('=').next().unwrap_or(requirement);
         Err(MachineError::Missing {
-            what: format!("numpy for {python}{said}"),
+            what: format!("{package} for {python}{said}"),
             remedy: format!(
-                "apt install python3-numpy, or name an interpreter that has numpy with --python or {VARIABLE}; \
+                "apt install python3-{package}, or name an interpreter that has {package} with --python or {VARIABLE}; \
                  uv, or pip with access to a package index, would do as well"
             ),
         })

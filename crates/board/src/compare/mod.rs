@@ -505,7 +505,7 @@ fn deciding(verdicts: &[Option<&Verdict>]) -> Vec<Deciding> {
                 extents: vec![extent.clone()],
                 gravity: kind.gravity(),
                 title: kind.title.clone(),
-                message: kind.message.to_owned(),
+                message: kind.message.clone().into_owned(),
                 replay: kind.finding.replay.clone(),
             };
             let Some((known_grave, known)) = deciding.iter_mut().find(|(_, known)| known.title == kind.title)

@@ -209,7 +209,7 @@ fn kind(kind: &Kind<'_>) -> KindView {
         gravity: kind.gravity(),
         title: text(&kind.title),
         fields: kind.fields.join(", "),
-        message: if kind.message.is_empty() { String::new() } else { text(kind.message) },
+        message: if kind.message.is_empty() { String::new() } else { text(&kind.message) },
         extent: kind.extent(),
         worst: worst.map_or(String::new(), |used| format!("{} ×", words::significant(used))),
         smallest: text(kind.smallest),

@@ -77,7 +77,7 @@ fn failed(verdict: &Verdict) -> String {
             if kind.fields.is_empty() { String::new() } else { format!(" ({})", kind.fields.join(", ")) };
         let _ = write!(page, "1. **{}: {}**{fields}", kind.gravity(), text(&kind.title));
         if !kind.message.is_empty() {
-            let _ = write!(page, " – {}", text(kind.message));
+            let _ = write!(page, " – {}", text(&kind.message));
         }
         let used = kind.used.filter(|used| *used > 1.0);
         let used = used

@@ -26,7 +26,7 @@ const MEASUREMENTS_MAX: usize = 30;
 const UNDECIDED_MAX: usize = 3;
 
 /// Characters of a message that are shown: a compiler may say more than a screen holds.
-const MESSAGE_CHARS: usize = 400;
+const MESSAGE_CHARS: usize = 700;
 
 /// Letters of `infrastructure`.
 const LONGEST_OUTCOME: usize = 14;
@@ -167,7 +167,7 @@ impl Page {
             self.paint.tone(tone, &kind.gravity().to_uppercase()),
             self.paint.strong(&clean::cut(&kind.title, 60)),
         );
-        text += &self.indented(&clean::cut(kind.message, MESSAGE_CHARS));
+        text += &self.indented(&clean::cut(&kind.message, MESSAGE_CHARS));
         let used = kind
             .used
             .filter(|used| *used > 1.0)

@@ -5,6 +5,7 @@ mod cuda;
 mod page;
 mod python;
 mod rust;
+pub mod stand_in;
 
 pub use page::page;
 

@@ -44,6 +44,8 @@ pub fn page(challenge: &Challenge) -> String {
             text += &format!("- `{}`: {}\n", claim.name, claim.doc);
         }
     }
+    text += "\n## Your own tests\n\n";
+    text += &wrap(TESTS, 100, "");
     text += &format!(
         "\n## In C, C++, Rust or anything with a C ABI\n\n{}\n```c\n{}```\n",
         wrap(&c::calling(), 100, ""),
@@ -62,3 +64,9 @@ pub fn page(challenge: &Challenge) -> String {
     );
     text
 }
+
+/// What own tests must keep to, so that something else can be put in the implementation's place.
+const TESTS: &str = "`tests` in the manifest is the command that runs them, in the submission's folder: `python -m pytest -q`, `cargo test`, `cc \
+                     tests.c submission.c -lm -o t && ./t`. They are run on your code, where they must pass, and then with right and with \
+                     defective code in place of `entry` (of the library's root in Rust); the share of the defects that they notice is a \
+                     score. So they call operations by their names here, ask for what is said here and no more, and lie in files of their own.";

@@ -68,7 +68,7 @@ fn member(field: &Field, tensor: &str) -> String {
     format!("    /// {doc}.\n    pub {}: {ty},\n", field.name)
 }
 
-fn camel(name: &str) -> String {
+pub(super) fn camel(name: &str) -> String {
     name.split('_')
         .map(|word| {
             let (head, tail) = word.split_at(1.min(word.len()));

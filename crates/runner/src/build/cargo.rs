@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::{Library, Workshop, policy, refusal, run, take_out, tools};
 use crate::cache::{create_open, once};
-use crate::cage::clean;
+use crate::cage::{Policy, clean};
 use crate::submission::{hexadecimal, walk};
 use crate::{MachineError, Submission, Trouble};
 
@@ -18,7 +18,8 @@ const FLAGS: [&str; 1] = ["-Ctarget-cpu=native"];
 
 /// The tools themselves. What is found in `PATH` may be a shim that chooses a version by looking around, and can do
 /// neither in a cage.
-struct Toolchain {
+#[derive(Debug)]
+pub(crate) struct Toolchain {
     sysroot: PathBuf,
     cargo: PathBuf,
     rustc: PathBuf,
@@ -29,7 +30,7 @@ struct Toolchain {
 }
 
 impl Toolchain {
-    fn find() -> Result<Self, MachineError> {
+    pub(crate) fn find() -> Result<Self, MachineError> {
         let missing =
             |what: &str, remedy: &str| MachineError::Missing { what: what.into(), remedy: remedy.into() };
         // Asked by its name and not by the file behind it: a shim is one file with many names.
@@ -58,7 +59,7 @@ impl Toolchain {
     }
 
     /// The workspace that a project belongs to, if that is more than the project: the folder of its root.
-    fn workspace_above(&self, manifest: &Path) -> Result<Option<PathBuf>, Trouble> {
+    pub(crate) fn workspace_above(&self, manifest: &Path) -> Result<Option<PathBuf>, Trouble> {
         let output = Command::new(&self.cargo)
             .args([
                 "locate-project",
@@ -79,6 +80,39 @@ impl Toolchain {
         let (root, folder) = (root.parent(), manifest.parent());
         // A manifest can name any folder as its workspace; it is believed only if it lies in there.
         Ok(root.filter(|root| Some(*root) != folder && manifest.starts_with(root)).map(Path::to_owned))
+    }
+
+    /// The folder of the programs.
+    pub(crate) fn programs(&self) -> Option<&Path> {
+        self.cargo.parent()
+    }
+
+    /// Lets a caged program use the toolchain. `home` and `target` are folders that it may write to.
+    pub(crate) fn equip(&self, policy: &mut Policy, home: &Path, target: &Path) -> Result<(), MachineError> {
+        fs::create_dir_all(home).map_err(MachineError::system("making a folder for cargo"))?;
+        policy.reads.extend(tools::headers());
+        // A home of its own, with the packages that are here and without the user's configuration and credentials.
+        for packages in ["registry", "git"] {
+            let link = home.join(packages);
+            let Some(there) = self.home.as_ref().map(|home| home.join(packages)).filter(|path| path.is_dir())
+            else {
+                continue;
+            };
+            if !link.exists() {
+                symlink(&there, &link).map_err(MachineError::system("linking the packages"))?;
+            }
+            policy.reads.push(there);
+        }
+        policy.executes.push(self.sysroot.clone());
+        let linker = format!("CARGO_TARGET_{}_LINKER", self.host.to_uppercase().replace(['-', '.'], "_"));
+        policy.env.extend([
+            ("CARGO_HOME".into(), home.into()),
+            ("CARGO_TARGET_DIR".into(), target.into()),
+            ("CARGO_INCREMENTAL".into(), "0".into()),
+            ("RUSTC".into(), self.rustc.clone().into()),
+            (linker.into(), self.linker.clone().into()),
+        ]);
+        Ok(())
     }
 }
 
@@ -154,38 +188,15 @@ fn build(
     let release = target.join("release");
     refuse_links(&[&work.join("tmp"), &home, &target, &release])?;
     forget_libraries(&release)?;
-    fs::create_dir_all(&home).map_err(MachineError::system("making a folder for cargo"))?;
     let mut policy = policy(&toolchain.cargo, submission);
-    policy.reads.extend(tools::headers());
-    // A home of its own, with the packages that are here and without the user's configuration and credentials.
-    for packages in ["registry", "git"] {
-        let link = home.join(packages);
-        let Some(there) =
-            toolchain.home.as_ref().map(|home| home.join(packages)).filter(|path| path.is_dir())
-        else {
-            continue;
-        };
-        if !link.exists() {
-            symlink(&there, &link).map_err(MachineError::system("linking the packages"))?;
-        }
-        policy.reads.push(there);
-    }
+    toolchain.equip(&mut policy, &home, &target)?;
     policy.reads.extend_from_slice(reads);
-    policy.executes.push(toolchain.sysroot.clone());
     policy.args =
         ["build", "--release", "--offline", "--lib", "--quiet", "--color", "never", "--manifest-path"]
             .map(Into::into)
             .to_vec();
     policy.args.push(manifest.into());
-    let linker = format!("CARGO_TARGET_{}_LINKER", toolchain.host.to_uppercase().replace(['-', '.'], "_"));
-    policy.env.extend([
-        ("CARGO_HOME".into(), home.into()),
-        ("CARGO_TARGET_DIR".into(), target.clone().into()),
-        ("CARGO_ENCODED_RUSTFLAGS".into(), FLAGS.join("\x1f").into()),
-        ("CARGO_INCREMENTAL".into(), "0".into()),
-        ("RUSTC".into(), toolchain.rustc.clone().into()),
-        (linker.into(), toolchain.linker.clone().into()),
-    ]);
+    policy.env.push(("CARGO_ENCODED_RUSTFLAGS".into(), FLAGS.join("\x1f").into()));
     policy.working_folder = Some(work.to_owned());
     run(&workshop.cage, policy, work)?;
     let [library] = libraries(&release)?.try_into().map_err(|found: Vec<_>| {
@@ -225,7 +236,7 @@ fn forget_libraries(release: &Path) -> Result<(), MachineError> {
     Ok(())
 }
 
-fn copy_sources(submission: &Submission, to: &Path) -> Result<(), Trouble> {
+pub(crate) fn copy_sources(submission: &Submission, to: &Path) -> Result<(), Trouble> {
     fs::create_dir(to).map_err(MachineError::system("copying the sources"))?;
     let mut failure = Ok(());
     let walked = walk(&submission.folder, &mut |relative, metadata| {

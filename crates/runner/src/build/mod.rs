@@ -3,10 +3,10 @@
 //! Compilers run in a cage as hosts do: a source can include any file, a build script is a program. A cage of the
 //! building kind may start other programs and write to one folder of its own; it has no network.
 
-mod cargo;
+pub(crate) mod cargo;
 mod compiler;
 mod cuda;
-mod tools;
+pub(crate) mod tools;
 
 use std::ffi::OsStr;
 use std::fs;

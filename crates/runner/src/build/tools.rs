@@ -10,12 +10,12 @@ use crate::MachineError;
 use crate::submission::hexadecimal;
 
 /// Folders of programs that compilers start, and of the libraries that these load.
-pub(super) fn system_programs() -> Vec<PathBuf> {
+pub(crate) fn system_programs() -> Vec<PathBuf> {
     existing(&["/usr/bin", "/usr/lib", "/usr/lib64", "/usr/libexec", "/usr/local/bin", "/usr/local/lib"])
 }
 
 /// Folders of system headers, and of the links by which some systems choose a compiler.
-pub(super) fn headers() -> Vec<PathBuf> {
+pub(crate) fn headers() -> Vec<PathBuf> {
     existing(&["/usr/include", "/usr/local/include", "/etc/alternatives"])
 }
 

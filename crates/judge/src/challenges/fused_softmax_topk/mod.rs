@@ -14,6 +14,8 @@ mod selections;
 mod variants;
 mod workloads;
 
+use tribunal_contract::DType;
+
 use crate::variant::Variants;
 use crate::workload::{Workload, Workloads};
 use crate::{Case, Plan};
@@ -44,6 +46,10 @@ impl crate::Challenge for FusedSoftmaxTopk {
 
     fn workloads(&self, plan: &Plan) -> Workloads {
         workloads::all(plan.effort, plan.seed)
+    }
+
+    fn result_dtype(&self, result: &str, _: DType) -> DType {
+        if result == "indices" { DType::Int64 } else { DType::Float32 }
     }
 
     fn workloads_on_gpu(&self, plan: &Plan) -> Vec<Box<dyn Workload>> {

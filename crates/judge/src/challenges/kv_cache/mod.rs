@@ -15,6 +15,8 @@ mod storage;
 mod variants;
 mod workloads;
 
+use tribunal_contract::DType;
+
 use crate::variant::Variants;
 use crate::workload::{Workload, Workloads};
 use crate::{Case, Plan};
@@ -45,6 +47,10 @@ impl crate::Challenge for KvCache {
 
     fn workloads(&self, plan: &Plan) -> Workloads {
         workloads::all(plan)
+    }
+
+    fn result_dtype(&self, result: &str, _: DType) -> DType {
+        if result == "out" { DType::Float32 } else { DType::Int64 }
     }
 
     fn workloads_on_gpu(&self, plan: &Plan) -> Vec<Box<dyn Workload>> {

@@ -36,6 +36,9 @@ impl Cache {
         let [layers, batch, heads, kv_heads, dim, max_len, bits, block_size, num_blocks] = numbers[..] else {
             return None;
         };
+        if kv_heads == 0 || heads % kv_heads != 0 || ![32, 16, 8, 4].contains(&bits) {
+            return None;
+        }
         let paged = block_size > 0;
         let (size, count) = if paged { (block_size, num_blocks) } else { (max_len, batch) };
         let pool = || vec![vec![0.0; count * size * kv_heads * dim]; layers];
