@@ -7,6 +7,7 @@
 //! - *completeness*: the share of the rubric's requirements that are met.
 //! - *memory*, *performance*, *code*: measurements on the rubric's [`Scale`](crate::rubric::Scale)s, several workloads by their geometric mean;
 //!   0 where a major finding failed in the dimension.
+//! - *analysis*: the share of the manifest's claims that are upheld, among those that are upheld or refuted.
 //! - What was not assessed has no score, and the weights of the rest are scaled up to 1.
 //! - Gates: a critical failure caps the whole at 50; a failure of integrity disqualifies, with 0.
 
@@ -429,7 +430,8 @@ impl<'a> Part<'a> {
                 let scales = rubric.scales.iter().filter(|(_, scale)| scale.dimension == dimension);
                 Self::Scales(scales.map(|(name, scale)| (scale, ratios(name))).collect())
             }
-            Dimension::Tests | Dimension::Analysis => Self::Fixed(None),
+            Dimension::Analysis => Self::Fixed(share_of_passes(dimension, findings)),
+            Dimension::Tests => Self::Fixed(None),
         }
     }
 
@@ -451,6 +453,15 @@ impl<'a> Part<'a> {
             Self::Fixed(score) => *score,
         }
     }
+}
+
+/// The share of a dimension's findings that passed, in percent, among those that passed or failed; none where there are none.
+fn share_of_passes(dimension: Dimension, findings: &[Finding]) -> Option<f64> {
+    let count = |outcome: Outcome| {
+        findings.iter().filter(|finding| finding.dimension == dimension && finding.outcome == outcome).count()
+    };
+    let (passed, failed) = (count(Outcome::Pass), count(Outcome::Fail));
+    (passed + failed > 0).then(|| 100.0 * passed as f64 / (passed + failed) as f64)
 }
 
 fn marks(dimension: Dimension, findings: &[Finding]) -> Vec<Vec<(Thing, f64)>> {
