@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use tribunal_contract::challenges;
-use tribunal_judge::{Finding, Outcome, Severity, Verdict};
+use tribunal_judge::{Dimension, Finding, Outcome, Severity, Verdict};
 
 use crate::words;
 
@@ -70,7 +70,11 @@ pub(crate) fn kinds(verdict: &Verdict) -> Vec<Kind<'_>> {
     let fields = field_names(&verdict.submission.challenge);
     let mut members: Vec<(Key<'_>, Vec<&Finding>)> = Vec::new();
     for finding in verdict.failures() {
-        let (_, class) = class(&finding.check, &fields);
+        // Every claim has numbers of its own.
+        let class = match finding.dimension {
+            Dimension::Analysis => finding.case.as_str(),
+            _ => class(&finding.check, &fields).1,
+        };
         let key = (finding.outcome == Outcome::Integrity, finding.suspect.as_deref(), class);
         match members.iter_mut().find(|(other, _)| *other == key) {
             Some((_, findings)) => findings.push(finding),
@@ -211,6 +215,22 @@ mod tests {
         assert_eq!(kinds.iter().map(|kind| kind.title.as_str()).collect::<Vec<_>>(), ["shared race"]);
         assert_eq!(kinds[0].extent(), "2 places");
         assert_eq!(kinds[0].smallest, "sanitizer/softmax/kernel.cu:25");
+    }
+
+    #[test]
+    fn every_refuted_claim_is_told() {
+        let mut verdict = samples::rejected();
+        let refuted = |claim: &str| {
+            let mut refuted = verdict.failures()[0].clone();
+            (refuted.case, refuted.check) = (format!("claims/{claim}"), "holds".to_owned());
+            (refuted.dimension, refuted.smallest) = (Dimension::Analysis, None);
+            refuted.suspect = Some("claim_refuted".to_owned());
+            refuted
+        };
+        verdict.findings = vec![refuted("passes"), refuted("bound")];
+        let kinds = kinds(&verdict);
+        let told: Vec<_> = kinds.iter().map(|kind| (kind.title.as_str(), kind.smallest)).collect();
+        assert_eq!(told, [("claim refuted", "claims/passes"), ("claim refuted", "claims/bound")]);
     }
 
     #[test]

@@ -23,6 +23,9 @@ struct Expected {
     costs: Vec<String>,
     dimension: Option<String>,
     stopped_by: Option<String>,
+    /// What becomes of claims: `upheld`, `refuted` or `untestable`. Those of time are left out where a machine may decide them otherwise.
+    #[serde(default)]
+    claims: BTreeMap<String, String>,
 }
 
 impl Expected {
@@ -83,6 +86,11 @@ impl Judged {
         if outcome != self.expected.outcome {
             return Some(format!("{outcome}, should be {}: {}", self.expected.outcome, self.first_message()));
         }
+        if let Some(complaint) =
+            self.expected.claims.iter().find_map(|(name, due)| self.complaint_of_claim(name, due))
+        {
+            return Some(complaint);
+        }
         if matches!(self.expected.kind, Kind::Honest | Kind::HonestOdd) {
             let charged =
                 |suspect: &Option<&str>| suspect.is_some_and(|s| self.expected.costs.iter().any(|c| c == s));
@@ -110,6 +118,21 @@ impl Judged {
         };
         (!named)
             .then(|| format!("named {found:?} in {dimension}, should be {suspect}: {}", self.first_message()))
+    }
+
+    /// What is wrong with how a claim was decided.
+    fn complaint_of_claim(&self, name: &str, due: &str) -> Option<String> {
+        let id = format!("claims/{name}:holds");
+        let findings = self.verdict["findings"].as_array().expect("a list of findings");
+        let Some(finding) = findings.iter().find(|finding| finding["id"] == id.as_str()) else {
+            return Some(format!("{id} is not among the findings"));
+        };
+        let decided = match finding["outcome"].as_str() {
+            Some("pass") => "upheld",
+            Some("fail") => "refuted",
+            _ => "untestable",
+        };
+        (decided != due).then(|| format!("{} (should be {due})", finding["message"]))
     }
 
     fn first_message(&self) -> String {

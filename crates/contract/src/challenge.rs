@@ -1,5 +1,7 @@
 //! The description of a challenge: its operations, and what may be claimed about an implementation.
 
+use crate::Claim;
+
 /// A challenge: what is to be implemented, described once.
 #[derive(Debug)]
 pub struct Challenge {
@@ -14,7 +16,7 @@ pub struct Challenge {
     /// Optional parts that a submission may claim to implement.
     pub capabilities: &'static [Capability],
     /// What a submission may claim about itself under `[claims]`.
-    pub claims: &'static [Claim],
+    pub claims: &'static [&'static Claim],
 }
 
 /// One function of the contract.
@@ -64,19 +66,15 @@ pub struct Capability {
     pub doc: &'static str,
 }
 
-/// A checkable claim.
-#[derive(Debug)]
-pub struct Claim {
-    /// Key under `[claims]`.
-    pub name: &'static str,
-    /// What the number means.
-    pub doc: &'static str,
-}
-
 impl Challenge {
     /// The operation of that name.
     pub fn operation(&self, name: &str) -> Option<&'static Operation> {
         self.operations.iter().find(|operation| operation.name == name)
+    }
+
+    /// The claim of that name.
+    pub fn claim(&self, name: &str) -> Option<&'static Claim> {
+        self.claims.iter().copied().find(|claim| claim.name == name)
     }
 }
 

@@ -13,6 +13,7 @@ pub mod abi;
 mod call;
 mod challenge;
 pub mod challenges;
+mod claim;
 mod dtype;
 pub mod emit;
 pub mod launch;
@@ -20,7 +21,8 @@ mod manifest;
 mod tensor;
 
 pub use call::{Answer, Argument, Call, Fault, StateId};
-pub use challenge::{Capability, Challenge, Claim, Field, Kind, Operation};
+pub use challenge::{Capability, Challenge, Field, Kind, Operation};
+pub use claim::{Claim, Claimed, Takes};
 pub use dtype::DType;
 pub use manifest::{FrontEnd, Language, Manifest, ManifestError};
 pub use tensor::{Tensor, TensorSpec};

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 use crate::launch::{Kernels, OperationDocument};
-use crate::{Challenge, challenges};
+use crate::{Challenge, Claimed, challenges};
 
 /// Longest contestant name, in characters: it is printed in tables.
 const NAME_CHARS_MAX: usize = 64;
@@ -28,7 +28,7 @@ pub struct Manifest {
     /// The command that runs its own tests.
     pub tests: Option<String>,
     /// What it claims about itself.
-    pub claims: BTreeMap<&'static str, f64>,
+    pub claims: BTreeMap<&'static str, Claimed>,
     /// Of a CUDA submission, what it launches for each operation.
     pub kernels: Option<Kernels>,
     /// Of a CUDA submission, the compiler that it asks for.
@@ -236,14 +236,14 @@ fn read_claim(
     challenge: &Challenge,
     name: &str,
     value: &toml::Value,
-) -> Result<(&'static str, f64), (bool, String)> {
+) -> Result<(&'static str, Claimed), (bool, String)> {
     let known = challenge.claims.iter().map(|claim| claim.name);
-    let name = pick(name, known.clone()).ok_or_else(|| (false, unknown("claim", name, known)))?;
-    let number = value.as_float().or_else(|| value.as_integer().map(|n| n as f64));
-    match number {
-        Some(number) if number.is_finite() => Ok((name, number)),
-        _ => Err((true, format!("claim `{name}` must be a number, got {value}"))),
-    }
+    let claim = challenge.claim(name).ok_or_else(|| (false, unknown("claim", name, known)))?;
+    let refused = || {
+        let message = format!("claim `{}` must be {}, got {value}", claim.name, claim.takes.expected());
+        (true, message)
+    };
+    claim.takes.read(value).map(|claimed| (claim.name, claimed)).ok_or_else(refused)
 }
 
 fn pick(name: &str, mut known: impl Iterator<Item = &'static str>) -> Option<&'static str> {
@@ -271,6 +271,8 @@ tests = "python -m pytest -q"
 
 [claims]
 cache_tensors = 1
+repeatable = true
+bound = "memory"
 "#;
 
     fn refusal(text: &str) -> String {
@@ -285,7 +287,9 @@ cache_tensors = 1
         assert_eq!(manifest.language, Language::Python);
         assert_eq!(manifest.entry, Path::new("submission.py"));
         assert_eq!(manifest.capabilities, ["float64"]);
-        assert_eq!(manifest.claims["cache_tensors"], 1.0);
+        assert_eq!(manifest.claims["cache_tensors"], Claimed::Number(1.0));
+        assert_eq!(manifest.claims["repeatable"], Claimed::YesNo(true));
+        assert_eq!(manifest.claims["bound"], Claimed::Word("memory"));
     }
 
     #[test]
@@ -307,11 +311,27 @@ cache_tensors = 1
         );
         assert_eq!(
             with("cache_tensors = 1", "cache_tensors = \"few\""),
-            "alice/tribunal.toml:10:17: claim `cache_tensors` must be a number, got \"few\""
+            "alice/tribunal.toml:10:17: claim `cache_tensors` must be a number that is not negative, got \"few\""
+        );
+        for number in ["-1", "nan", "inf"] {
+            let said = with("cache_tensors = 1", &format!("cache_tensors = {number}"));
+            assert!(
+                said.contains(":10:17: claim `cache_tensors` must be a number that is not negative"),
+                "{said}"
+            );
+        }
+        assert_eq!(
+            with("= true", "= 1"),
+            "alice/tribunal.toml:11:14: claim `repeatable` must be true or false, got 1"
+        );
+        assert_eq!(
+            with("\"memory\"", "\"disk\""),
+            "alice/tribunal.toml:12:9: claim `bound` must be \"memory\" or \"compute\", got \"disk\""
         );
         assert_eq!(
             with("cache_tensors", "speed"),
-            "alice/tribunal.toml:10:1: unknown claim `speed`, expected `cache_tensors`"
+            "alice/tribunal.toml:10:1: unknown claim `speed`, expected `passes`, `cache_tensors`, `max_error_budgets`, \
+             `time_exponent`, `speedup_over_reference`, `bound`, `repeatable`"
         );
         assert!(
             with("\"python\"", "\"cobol\"").starts_with("alice/tribunal.toml:4:12: unknown variant `cobol`")

@@ -18,6 +18,7 @@ use tribunal_simt::meter::{BufferMeter, SECTOR};
 use tribunal_simt::program::{Kernel, Space};
 use tribunal_simt::ptx::Module;
 
+use crate::claims::Repeats;
 use crate::finding::SANITIZER;
 use crate::measure::Weighed;
 use crate::{Dimension, Finding, Outcome, Severity, Subject, examine::finding_about};
@@ -90,6 +91,8 @@ pub struct Emulated {
     seen: Vec<Seen>,
     /// Operations whose results differ between two orders, and by which buffer.
     unordered: BTreeMap<&'static str, String>,
+    /// Calls whose results were compared between two orders.
+    reordered: usize,
     traffic: Traffic,
     scratch: u64,
     /// Bytes that were written of variables of the module, by name.
@@ -144,6 +147,7 @@ impl Emulated {
             states: BTreeMap::new(),
             seen: Vec::new(),
             unordered: BTreeMap::new(),
+            reordered: 0,
             traffic: Traffic::default(),
             scratch: 0,
             variables: BTreeMap::new(),
@@ -358,8 +362,17 @@ impl Emulated {
         }
     }
 
+    /// What came of running calls again in another order; none if no call was.
+    pub fn repeats(&self) -> Option<Repeats> {
+        let tried = format!("{} calls, run again with blocks and warps in reverse order", self.reordered);
+        let differs = self.unordered.iter().next();
+        let differs = differs.map(|(operation, buffer)| format!("{operation} gives another `{buffer}`"));
+        (self.reordered > 0).then_some(Repeats { tried, differs })
+    }
+
     /// Notes what another order makes different, of what anybody sees afterwards.
     fn compare(&mut self, operation: &'static str, plan: &Plan, first: &[memory::Buffer]) {
+        self.reordered += 1;
         for ((buffer, first), second) in plan.buffers.iter().zip(first).zip(self.memory.buffers()) {
             let seen = matches!(buffer.role, Role::Output(_) | Role::State(_) | Role::Status);
             if seen && first.bytes() != second.bytes() {
@@ -600,6 +613,11 @@ mod tests {
         assert_eq!(
             findings.iter().map(|finding| finding.id.as_str()).collect::<Vec<_>>(),
             ["sanitizer:clean"]
+        );
+        assert_eq!(
+            device.repeats().map(|repeats| repeats.differs),
+            Some(None),
+            "some calls, and none differs"
         );
     }
 

@@ -13,6 +13,7 @@ use tribunal_runner::{
     Artefact, MachineError, Ptx, Session, SessionLimits, Submission, SubmissionError, Trouble, Workshop,
 };
 
+use crate::claims::{self, Grounds, Repeats};
 use crate::code::{self, inspect};
 use crate::conduct;
 use crate::emulated::Emulated;
@@ -23,7 +24,9 @@ use crate::measure::Weighed;
 use crate::on_gpu::{Memory, OnGpu};
 use crate::own_tests::try_tests;
 use crate::rubric::Limits;
-use crate::trial::{Measured, hear_cases, hear_device, hear_gpu, hear_measurements, is_critically_wrong};
+use crate::trial::{
+    Measured, hear_cases, hear_device, hear_gpu, hear_measurements, hear_repeats, is_critically_wrong,
+};
 use crate::{
     Challenge, Dimension, Effort, Finding, Outcome, Plan, Rubric, Seed, Severity, SourceFile, Subject,
     Verdict,
@@ -82,6 +85,14 @@ impl Stand {
         }
     }
 
+    /// What came of running calls again, where that is done of itself.
+    fn repeats(&self) -> Option<Repeats> {
+        match self {
+            Self::Process(_) => None,
+            Self::Device(device) => device.repeats(),
+        }
+    }
+
     /// What was wrong with how it came to its answers.
     fn findings(&self) -> Vec<Finding> {
         match self {
@@ -109,6 +120,8 @@ pub struct Hearing<'a> {
     caged_s: f64,
     /// The GPU on which it was timed.
     gpu: Option<String>,
+    /// What came of the same input, given again.
+    repeats: Option<Repeats>,
 }
 
 impl<'a> Hearing<'a> {
@@ -124,12 +137,13 @@ impl<'a> Hearing<'a> {
             started: false,
             applied: None,
             examined: Examined::default(),
-            measured: Measured { omissions: unread(&submission), ..Measured::default() },
+            measured: Measured::default(),
             submission,
             measuring: false,
             took_s: 0.0,
             caged_s: 0.0,
             gpu: None,
+            repeats: None,
         }
     }
 
@@ -143,6 +157,7 @@ impl<'a> Hearing<'a> {
                 let mut examined = hear_cases(self.challenge, &self.plan(), stand.subject(), watch);
                 // What was seen of a kernel is its fault; what is wrong with answers may come of it.
                 self.examined.findings.append(&mut stand.findings());
+                self.repeats = stand.repeats();
                 self.examined.findings.append(&mut examined.findings);
                 self.examined.omissions.append(&mut examined.omissions);
                 self.caged_s += stand.waited_s();
@@ -256,6 +271,12 @@ impl<'a> Hearing<'a> {
                 let measured =
                     hear_measurements(self.challenge, &plan, &mut dock, &mut scales, beside, watch);
                 self.measured.append(measured);
+                if self.submission.manifest.claims.contains_key("repeatable") {
+                    match hear_repeats(self.challenge, &plan, &mut dock, watch) {
+                        Ok(repeats) => self.repeats = Some(repeats),
+                        Err(trouble) => self.omit(format!("nothing was given twice: {trouble}")),
+                    }
+                }
                 self.caged_s += dock.waited_s + scales.waited_s;
             }
             Err(trouble) => self.examined.findings.push(cannot_start(&trouble)),
@@ -265,8 +286,7 @@ impl<'a> Hearing<'a> {
 
     /// An emulated device has memory that can be weighed and traffic that can be counted, and no time.
     fn measure_device(&mut self, mut device: Emulated, watch: &dyn Watch) {
-        let passes = self.submission.manifest.claims.get("passes").copied();
-        let measured = hear_device(self.challenge, &self.plan(), &mut device, passes, watch);
+        let measured = hear_device(self.challenge, &self.plan(), &mut device, watch);
         self.measured.append(measured);
         // What went wrong at these sizes and at no smaller ones.
         let known: BTreeSet<&str> =
@@ -324,9 +344,20 @@ impl<'a> Hearing<'a> {
 
     /// Rules on what was seen.
     pub fn rule(self) -> Verdict {
-        let Manifest { name, .. } = &self.submission.manifest;
+        let unmeasured = self.not_worth_measuring().or((!self.measuring).then_some("nobody asked"));
+        let Manifest { name, language, claims, .. } = &self.submission.manifest;
         let mut findings = self.examined.findings;
         findings.extend(self.measured.findings);
+        let grounds = Grounds {
+            language: *language,
+            findings: &findings,
+            measurements: &self.measured.measurements,
+            processors: self.measured.processors,
+            repeats: self.repeats.as_ref(),
+            unmeasured,
+        };
+        let decided = claims::decide(claims, &grounds);
+        findings.extend(decided);
         let mut omissions = self.examined.omissions;
         omissions.extend(self.measured.omissions);
         let evidence = Evidence {
@@ -631,18 +662,6 @@ fn judge_info(order: &Order) -> JudgeInfo {
         measured: false,
         rubric: String::new(),
     }
-}
-
-/// What a manifest says that this version does not look at.
-fn unread(submission: &Submission) -> Vec<String> {
-    let manifest = &submission.manifest;
-    let mut omissions = Vec::new();
-    // Of kernels in CUDA the passes are counted.
-    let is_counted = |claim: &&str| *claim == "passes" && manifest.language == Language::Cuda;
-    if !manifest.claims.keys().all(is_counted) {
-        omissions.push("its claims were not checked: this version does not assess claims".to_owned());
-    }
-    omissions
 }
 
 /// Runs one case again, against a submission as it is now.

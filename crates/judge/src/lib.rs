@@ -10,6 +10,7 @@ mod arithmetic;
 pub mod calibration;
 mod case;
 pub mod challenges;
+pub mod claims;
 mod code;
 pub mod compare;
 pub mod conduct;

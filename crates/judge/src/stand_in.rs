@@ -323,9 +323,9 @@ mod tests {
         Clerk::new(crate::challenges::find(id).unwrap(), who)
     }
 
-    type Part = dyn Fn(&mut Vec<u8>);
+    type Part<'a> = dyn Fn(&mut Vec<u8>) + 'a;
 
-    fn frame(operation: u32, parts: &[&Part]) -> Vec<u8> {
+    fn frame(operation: u32, parts: &[&Part<'_>]) -> Vec<u8> {
         let mut bytes = operation.to_ne_bytes().to_vec();
         parts.iter().for_each(|part| part(&mut bytes));
         bytes

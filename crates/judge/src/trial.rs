@@ -3,9 +3,11 @@
 use std::time::{Duration, Instant};
 
 use rand_chacha::ChaCha8Rng;
+use tribunal_contract::{Answer, Call, StateId, Tensor};
 use tribunal_runner::Trouble;
 use tribunal_simt::meter::SECTOR;
 
+use crate::claims::Repeats;
 use crate::conduct;
 use crate::emulated::{Emulated, Traffic};
 use crate::examine::{Examined, Watch, examine, finding_about};
@@ -22,7 +24,7 @@ const LONG_PLAY_S: f64 = 1.0;
 const MANY_PASSES: f64 = 10.0;
 
 /// Rows beyond which a call is said to store rows that it need not.
-const STORES_ROWS: f64 = 0.5;
+pub(crate) const STORES_ROWS: f64 = 0.5;
 
 /// Kept bytes over the least possible beyond which a cache is called bloated: half a tensor more than one.
 const BLOATED: f64 = 1.5;
@@ -36,9 +38,6 @@ const MANY_READS: f64 = 1.5;
 
 /// Bytes moved in sectors for a byte asked for, beyond which accesses are scattered: odd rows alone come to 1.25.
 const SCATTERED: f64 = 2.0;
-
-/// How far a claimed number of passes may be off: what stands beside the rows is read as well.
-const CLAIM_OFF: f64 = 0.1;
 
 /// Share of the floor beyond which a time is not believed without a second look.
 const TOO_FAST: f64 = 1.5;
@@ -68,6 +67,8 @@ pub struct Measured {
     pub findings: Vec<Finding>,
     /// What was not measured, and why.
     pub omissions: Vec<String>,
+    /// Processors that the subject kept busy at most while it was timed.
+    pub processors: f64,
 }
 
 /// Whether answers to ordinary inputs are wrong. They earn no speed: nothing is measured then.
@@ -104,13 +105,11 @@ pub fn hear_measurements(
     measured
 }
 
-/// All that can be measured on an emulated device: what fewer bits cost, what is kept, and what kernels ask of the memory. `passes` is how
-/// often the largest input is read, as the submission claims.
+/// All that can be measured on an emulated device: what fewer bits cost, what is kept, and what kernels ask of the memory.
 pub fn hear_device(
     challenge: &dyn Challenge,
     plan: &Plan,
     device: &mut Emulated,
-    passes: Option<f64>,
     watch: &dyn Watch,
 ) -> Measured {
     let mut measured = Measured::default();
@@ -124,7 +123,7 @@ pub fn hear_device(
     if let Err(trouble) = memory(&workloads, device, &mut rng, watch, &mut measured) {
         measured.trouble("memory", Dimension::Memory, &trouble);
     }
-    if let Err(trouble) = traffic(&workloads, device, passes, &mut rng, watch, &mut measured) {
+    if let Err(trouble) = traffic(&workloads, device, &mut rng, watch, &mut measured) {
         measured.trouble("traffic", Dimension::Memory, &trouble);
     }
     measured
@@ -173,10 +172,80 @@ pub fn hear_gpu(
     measured
 }
 
+/// Plays the same calls on the same contents twice in each of two processes: the smallest size and one that is timed.
+///
+/// # Errors
+/// What kept the subject from answering.
+pub fn hear_repeats(
+    challenge: &dyn Challenge,
+    plan: &Plan,
+    subject: &mut dyn Subject,
+    watch: &dyn Watch,
+) -> Result<Repeats, Trouble> {
+    let workloads = challenge.workloads(&Plan { effort: Effort::Quick, ..plan.clone() });
+    let rng = plan.seed.rng("repeats");
+    watch.step("the same input again");
+    subject.restart()?;
+    let mut sizes: Vec<&dyn Workload> = Vec::new();
+    let smallest =
+        workloads.sweeps.first().and_then(|sweep| sweep.sizes.first()).map(|(_, workload)| workload);
+    if let Some(smallest) = smallest {
+        sizes.push(smallest.as_ref());
+        let pace = smallest.play(&mut rng.clone(), subject)?.wall_s / smallest.elements() as f64;
+        let is_short = |workload: &&dyn Workload| pace * workload.elements() as f64 <= LONG_PLAY_S;
+        sizes.extend(workloads.timed.first().map(AsRef::as_ref).filter(is_short));
+    }
+    let write_down = |subject: &mut dyn Subject| -> Result<Vec<Written>, Trouble> {
+        let mut scribe = Scribe { subject, written: Vec::new() };
+        for workload in &sizes {
+            workload.play(&mut rng.clone(), &mut scribe)?;
+        }
+        Ok(scribe.written)
+    };
+    let first = write_down(subject)?;
+    let mut differs = unlike(&first, &write_down(subject)?, "the same process");
+    subject.restart()?;
+    for _ in 0..2 {
+        differs = differs.or(unlike(&first, &write_down(subject)?, "another process"));
+    }
+    let names: Vec<String> = sizes.iter().map(|workload| workload.name()).collect();
+    Ok(Repeats { tried: format!("{}, twice in each of two processes", names.join(" and ")), differs })
+}
+
+/// Where results are not the same to the bit.
+fn unlike(first: &[Written], again: &[Written], place: &str) -> Option<String> {
+    let changed = first.iter().zip(again).find(|(first, again)| first != again);
+    changed.map(|((operation, _), _)| format!("{operation} gives other bits in {place}"))
+}
+
+/// An operation and its results.
+type Written = (&'static str, Vec<Tensor>);
+
+/// A subject whose results are written down.
+struct Scribe<'a> {
+    subject: &'a mut dyn Subject,
+    written: Vec<Written>,
+}
+
+impl Subject for Scribe<'_> {
+    fn call(&mut self, call: &Call<'_>) -> Result<Answer, Trouble> {
+        let answer = self.subject.call(call)?;
+        self.written.push((call.operation, answer.outputs.clone()));
+        Ok(answer)
+    }
+
+    fn release(&mut self, state: StateId) -> Result<(), Trouble> {
+        self.subject.release(state)
+    }
+
+    fn restart(&mut self) -> Result<(), Trouble> {
+        self.subject.restart()
+    }
+}
+
 fn traffic(
     workloads: &Workloads,
     device: &mut Emulated,
-    passes: Option<f64>,
     rng: &mut ChaCha8Rng,
     watch: &dyn Watch,
     measured: &mut Measured,
@@ -196,7 +265,7 @@ fn traffic(
             failed,
         );
     }
-    measured.traffic(&name, &device.take_traffic(), passes);
+    measured.traffic(&name, &device.take_traffic());
     Ok(())
 }
 
@@ -205,6 +274,7 @@ impl Measured {
     fn timed(&mut self, workload: &dyn Workload, timed: Timed, floor: f64, again: Option<f64>) {
         let of_floor = timed.time.value / floor;
         judge_time(workload, of_floor.min(again.unwrap_or(of_floor)), timed.wrong.as_deref(), self);
+        self.processors = self.processors.max(timed.processors);
         self.measurements.push(Measurement {
             name: "time".to_owned(),
             workload: workload.name(),
@@ -252,7 +322,7 @@ impl Measured {
     }
 
     /// What was asked of the memory, against what had to be.
-    fn traffic(&mut self, name: &str, traffic: &Traffic, claimed: Option<f64>) {
+    fn traffic(&mut self, name: &str, traffic: &Traffic) {
         let floor = traffic.compulsory;
         self.measurements.push(plain("traffic", name, traffic.bytes(), "B", floor));
         self.measurements.push(plain(
@@ -283,15 +353,6 @@ impl Measured {
             (Severity::Minor, message, Some("uncoalesced"))
         });
         self.push_finding(&about, "accesses_are_coalesced", Dimension::Memory, failed);
-        let Some(claimed) = claimed else { return };
-        let holds = (reads - claimed).abs() <= CLAIM_OFF;
-        let failed = (!holds).then(|| {
-            let message = format!(
-                "claims {claimed} passes over `{input}`, and reads each element {reads:.2} times in {name}"
-            );
-            (Severity::Minor, message, Some("claim_refuted"))
-        });
-        self.push_finding("claims/passes", "holds", Dimension::Analysis, failed);
     }
 
     /// Adds what another measured.
@@ -299,6 +360,7 @@ impl Measured {
         self.measurements.append(&mut other.measurements);
         self.findings.append(&mut other.findings);
         self.omissions.append(&mut other.omissions);
+        self.processors = self.processors.max(other.processors);
     }
 
     fn push_finding(
@@ -668,7 +730,6 @@ fn plain(name: &str, workload: &str, value: f64, unit: &str, floor: f64) -> Meas
 mod tests {
     use super::*;
     use crate::workload::Proof;
-    use tribunal_contract::StateId;
 
     /// Eight tokens of a hundred bytes.
     struct EightTokens;
@@ -686,6 +747,55 @@ mod tests {
         fn pieces(&self) -> Option<(&'static str, usize)> {
             Some(("token", 8))
         }
+    }
+
+    /// An honest layer norm, a bit of whose results changes from a process and a call on.
+    struct Drifting {
+        honest: Box<dyn Subject>,
+        from: (usize, usize),
+        processes: usize,
+        calls: usize,
+    }
+
+    impl Subject for Drifting {
+        fn call(&mut self, call: &Call<'_>) -> Result<Answer, Trouble> {
+            let mut answer = self.honest.call(call)?;
+            self.calls += 1;
+            if (self.processes, self.calls) >= self.from {
+                let result = &mut answer.outputs[0];
+                let mut bytes = result.bytes().to_vec();
+                bytes[0] ^= 1;
+                *result = Tensor::from_bytes(result.spec().clone(), bytes);
+            }
+            Ok(answer)
+        }
+        fn release(&mut self, state: StateId) -> Result<(), Trouble> {
+            self.honest.release(state)
+        }
+        fn restart(&mut self) -> Result<(), Trouble> {
+            (self.processes, self.calls) = (self.processes + 1, 0);
+            self.honest.restart()
+        }
+    }
+
+    fn differs(from: (usize, usize)) -> Option<String> {
+        let challenge = crate::challenges::find("layer_norm_backward").unwrap();
+        let plan = Plan { seed: crate::Seed::PUBLIC, effort: Effort::Standard, capabilities: vec![] };
+        let honest = challenge.variants().honest[0].stand();
+        let mut subject = Drifting { honest, from, processes: 0, calls: 0 };
+        let repeats = hear_repeats(challenge, &plan, &mut subject, &crate::Unwatched).unwrap();
+        assert_eq!(subject.processes, 2);
+        assert_eq!(repeats.tried, "64x512 float32 and 1024x768 float32, twice in each of two processes");
+        repeats.differs
+    }
+
+    #[test]
+    fn a_bit_that_changes_is_seen_wherever_it_does() {
+        assert_eq!(differs((3, 0)), None);
+        // Two calls tell how large a size may be; four are the first time; the last of the second time is a backward.
+        assert_eq!(differs((1, 10)).as_deref(), Some("backward gives other bits in the same process"));
+        assert_eq!(differs((2, 0)).as_deref(), Some("forward gives other bits in another process"));
+        assert_eq!(differs((2, 8)).as_deref(), Some("backward gives other bits in another process"));
     }
 
     fn charges(bytes: f64, claimed: f64) -> Vec<String> {

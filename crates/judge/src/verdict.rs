@@ -8,6 +8,7 @@
 //! - *memory*, *performance*, *code*: measurements on the rubric's [`Scale`](crate::rubric::Scale)s, several workloads by their geometric mean;
 //!   0 where a major finding failed in the dimension.
 //! - *tests*: the share of the defects put in the submission's place that its own tests notice; 0 if they fail on its own code.
+//! - *analysis*: the share of the manifest's claims that are upheld, among those that are upheld or refuted.
 //! - What was not assessed has no score, and the weights of the rest are scaled up to 1.
 //! - Gates: a critical failure caps the whole at 50; a failure of integrity disqualifies, with 0.
 
@@ -430,8 +431,7 @@ impl<'a> Part<'a> {
                 let scales = rubric.scales.iter().filter(|(_, scale)| scale.dimension == dimension);
                 Self::Scales(scales.map(|(name, scale)| (scale, ratios(name))).collect())
             }
-            Dimension::Tests => Self::Fixed(share_of_passes(dimension, findings)),
-            Dimension::Analysis => Self::Fixed(None),
+            Dimension::Tests | Dimension::Analysis => Self::Fixed(share_of_passes(dimension, findings)),
         }
     }
 

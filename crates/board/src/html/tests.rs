@@ -179,7 +179,7 @@ fn failures_come_with_their_replays_and_passes_do_not() {
     let page = verdict(&one, &[]);
     for kind in crate::failures::kinds(&one) {
         assert!(page.contains(kind.finding.replay.as_deref().expect("a replay")));
-        assert!(page.contains(kind.message) && page.contains(&kind.title));
+        assert!(page.contains(kind.message.as_ref()) && page.contains(&kind.title));
     }
     let passed = one.findings.iter().find(|finding| finding.outcome == Outcome::Pass).unwrap();
     assert!(!page.contains(passed.replay.as_deref().unwrap()));

@@ -1,6 +1,29 @@
 //! Softmax over a vocabulary and the k most probable entries, in one operation.
 
-use crate::{Capability, Challenge, Claim, Field, Kind, Operation};
+use super::claims::{BOUND, MAX_ERROR_BUDGETS, PASSES, REPEATABLE, SPEEDUP_OVER_REFERENCE, TIME_EXPONENT};
+use crate::{Capability, Challenge, Claim, Field, Kind, Operation, Takes};
+
+const SCRATCH_ROWS: Claim = Claim {
+    name: "scratch_rows",
+    doc: "memory that a call takes at most beyond inputs and outputs, in rows of V float32",
+    takes: Takes::Number("rows"),
+    rule: "A call of two rows of a million is weighed. Upheld if it takes no more than 1/64 row beyond the claim, refuted if it takes more; \
+           untestable if the claim is more than twice what it takes, or than a row where that is more.",
+};
+
+const EXTRA_MEMORY: Claim = Claim {
+    name: "extra_memory",
+    doc: "how the memory that a call takes beyond inputs and outputs grows: not with V, or with rows of V elements",
+    takes: Takes::Word(&["constant", "rows"]),
+    rule: "A call of two rows of a million is weighed. Less than half a row of float32 is constant, more is rows.",
+};
+
+const K_EXPONENT: Claim = Claim {
+    name: "k_exponent",
+    doc: "the power with which time grows with k",
+    takes: Takes::Number("powers of k"),
+    rule: "As `time_exponent`, over k from 1 to 256.",
+};
 
 /// See the module.
 pub const FUSED_SOFTMAX_TOPK: Challenge = Challenge {
@@ -47,10 +70,14 @@ pub const FUSED_SOFTMAX_TOPK: Challenge = Challenge {
         },
     ],
     claims: &[
-        Claim { name: "passes", doc: "how often each logit is read from memory" },
-        Claim {
-            name: "scratch_rows",
-            doc: "memory that a call takes beyond inputs and outputs, in rows of V float32",
-        },
+        &PASSES,
+        &SCRATCH_ROWS,
+        &EXTRA_MEMORY,
+        &MAX_ERROR_BUDGETS,
+        &TIME_EXPONENT,
+        &K_EXPONENT,
+        &SPEEDUP_OVER_REFERENCE,
+        &BOUND,
+        &REPEATABLE,
     ],
 };

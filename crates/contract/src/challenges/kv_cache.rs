@@ -1,6 +1,7 @@
 //! A cache of keys and values, and causal attention over it.
 
-use crate::{Capability, Challenge, Claim, Field, Kind, Operation};
+use super::claims::{BOUND, MAX_ERROR_BUDGETS, REPEATABLE, SPEEDUP_OVER_REFERENCE, TIME_EXPONENT};
+use crate::{Capability, Challenge, Claim, Field, Kind, Operation, Takes};
 
 const NEW_TOKENS: &str = "(batch, kv_heads, t, head_dim)";
 const QUERIES: &str = "(batch, heads, t, head_dim)";
@@ -8,6 +9,36 @@ const PER_SEQUENCE: &str = "(batch,)";
 
 const CACHE: Field = Field { name: "cache", kind: Kind::State, doc: "from create; changed in place" };
 const LAYER: Field = Field { name: "layer", kind: Kind::Integer, doc: "which layer, from 0" };
+
+/// A claim on the memory of a token in a format.
+const fn bytes_per_token(name: &'static str, doc: &'static str) -> Claim {
+    Claim {
+        name,
+        doc,
+        takes: Takes::Number("bytes"),
+        rule: "A full cache of two sequences of 4096 tokens is weighed: one layer, 2 heads of 64. Upheld if a token takes no more than 4 bytes \
+               beyond the claim, which is for pages and allocators; refuted if it takes more; untestable if the claim is more than twice what it \
+               takes.",
+    }
+}
+
+const BYTES_PER_TOKEN: Claim = bytes_per_token(
+    "bytes_per_token",
+    "bytes that a token with 2 heads of 64 takes at most in float32, all included",
+);
+const BYTES_PER_TOKEN_FLOAT16: Claim =
+    bytes_per_token("bytes_per_token_float16", "the same in float16; only with the capability");
+const BYTES_PER_TOKEN_INT8: Claim =
+    bytes_per_token("bytes_per_token_int8", "the same in 8 bits; only with the capability");
+const BYTES_PER_TOKEN_INT4: Claim =
+    bytes_per_token("bytes_per_token_int4", "the same in 4 bits; only with the capability");
+
+const APPEND_EXPONENT: Claim = Claim {
+    name: "append_exponent",
+    doc: "the power with which the time of appending one token grows with those that are there: 0 is constant",
+    takes: Takes::Number("powers of the context"),
+    rule: "As `time_exponent`, over contexts from 256 to 16384 tokens.",
+};
 
 /// See the module.
 pub const KV_CACHE: Challenge = Challenge {
@@ -126,5 +157,16 @@ pub const KV_CACHE: Challenge = Challenge {
         Capability { name: "int4", doc: "two keys or two values kept in a byte, with scales as for int8" },
         Capability { name: "prefix_sharing", doc: "fork, without a copy of the tokens" },
     ],
-    claims: &[Claim { name: "bytes_per_token", doc: "bytes kept for a token, in all layers and heads" }],
+    claims: &[
+        &BYTES_PER_TOKEN,
+        &BYTES_PER_TOKEN_FLOAT16,
+        &BYTES_PER_TOKEN_INT8,
+        &BYTES_PER_TOKEN_INT4,
+        &MAX_ERROR_BUDGETS,
+        &TIME_EXPONENT,
+        &APPEND_EXPONENT,
+        &SPEEDUP_OVER_REFERENCE,
+        &BOUND,
+        &REPEATABLE,
+    ],
 };

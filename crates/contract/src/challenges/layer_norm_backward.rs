@@ -1,8 +1,17 @@
 //! Layer normalisation, forward with a cache and backward from it.
 
-use crate::{Capability, Challenge, Claim, Field, Kind, Operation};
+use super::claims::{BOUND, MAX_ERROR_BUDGETS, PASSES, REPEATABLE, SPEEDUP_OVER_REFERENCE, TIME_EXPONENT};
+use crate::{Capability, Challenge, Claim, Field, Kind, Operation, Takes};
 
 const ROWS: &str = "(B, T, D) or (rows, D)";
+
+const CACHE_TENSORS: Claim = Claim {
+    name: "cache_tensors",
+    doc: "how many tensors of x's size the cache keeps alive, x itself included if it is kept",
+    takes: Takes::Number("tensors"),
+    rule: "Caches of 1024 rows of 1024 float32 are weighed. Upheld if the bytes come to the claim within a quarter of a tensor, refuted if \
+           they are more or less.",
+};
 
 /// See the module.
 pub const LAYER_NORM_BACKWARD: Challenge = Challenge {
@@ -49,8 +58,13 @@ pub const LAYER_NORM_BACKWARD: Challenge = Challenge {
             doc: "bfloat16 in and out, statistics in float32 or wider (C ABI only: numpy has no bfloat16)",
         },
     ],
-    claims: &[Claim {
-        name: "cache_tensors",
-        doc: "how many tensors of x's size the cache keeps alive, x itself included if it is kept",
-    }],
+    claims: &[
+        &PASSES,
+        &CACHE_TENSORS,
+        &MAX_ERROR_BUDGETS,
+        &TIME_EXPONENT,
+        &SPEEDUP_OVER_REFERENCE,
+        &BOUND,
+        &REPEATABLE,
+    ],
 };

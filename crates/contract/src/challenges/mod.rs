@@ -1,5 +1,6 @@
 //! The challenges, one file each.
 
+mod claims;
 mod fused_softmax_topk;
 mod kv_cache;
 mod layer_norm_backward;

@@ -1,12 +1,14 @@
 //! What a contestant is given, made from a challenge's description.
 
 mod c;
+mod claims;
 mod cuda;
 mod page;
 mod python;
 mod rust;
 pub mod stand_in;
 
+pub use claims::page as claims_page;
 pub use page::page;
 
 use crate::{Challenge, Language};
@@ -66,7 +68,7 @@ fn manifest(challenge: &Challenge, language: Language, entry: &str, name: &str) 
     if !challenge.claims.is_empty() {
         text += "\n# What you claim about your work, for a judge that checks it against measurements.\n# [claims]\n";
         for claim in challenge.claims {
-            text += &format!("# {} = 1   # {}\n", claim.name, claim.doc);
+            text += &format!("# {} = {}   # {}\n", claim.name, claim.takes.example(), claim.doc);
         }
     }
     text
@@ -104,6 +106,18 @@ mod tests {
                 assert_eq!(manifest.name, "a \"name\"");
                 assert!(files.iter().any(|(path, _)| manifest.entry.as_os_str() == *path));
             }
+        }
+    }
+
+    #[test]
+    fn every_claim_of_a_starter_parses() {
+        for challenge in challenges::ALL {
+            let text = manifest(challenge, Language::C, "a.c", "a");
+            let (before, claims) = text.split_once("# [claims]\n").expect("every challenge has claims");
+            let claims: Vec<&str> = claims.lines().map(|line| line.trim_start_matches("# ")).collect();
+            let text = format!("{before}[claims]\n{}", claims.join("\n"));
+            let manifest = Manifest::parse(&text, "tribunal.toml").unwrap();
+            assert_eq!(manifest.claims.len(), challenge.claims.len());
         }
     }
 

@@ -1,6 +1,6 @@
 //! The contract as a page to read.
 
-use super::{c, cuda, wrap};
+use super::{c, claims, cuda, wrap};
 use crate::{Challenge, Field, Kind};
 
 /// What `tribunal challenges <id>` prints of the contract, in Markdown.
@@ -39,10 +39,9 @@ pub fn page(challenge: &Challenge) -> String {
         }
     }
     if !challenge.claims.is_empty() {
-        text += "\n## Claims\n\n";
-        for claim in challenge.claims {
-            text += &format!("- `{}`: {}\n", claim.name, claim.doc);
-        }
+        text += "\n## Claims\n\nUnder `[claims]` of the manifest, all optional. Each is upheld, refuted or untestable; *analysis* is the share of the \
+                 decided ones that are upheld.\n\n";
+        text += &claims::list(challenge);
     }
     text += "\n## Your own tests\n\n";
     text += &wrap(TESTS, 100, "");

@@ -52,6 +52,8 @@ pub struct Timed {
     pub of_reference: Option<Estimate>,
     /// Every timed play of the subject, in order.
     pub samples: Vec<f64>,
+    /// Processors that it kept busy: the median over the timed plays.
+    pub processors: f64,
     /// The first thing that was wrong with any timed result.
     pub wrong: Option<String>,
 }
@@ -66,14 +68,15 @@ pub fn time(
     rng: &mut ChaCha8Rng,
 ) -> Result<Timed, Trouble> {
     let until = Instant::now() + extent.budget;
-    let mut samples = Vec::new();
+    let (mut samples, mut processors) = (Vec::new(), Vec::new());
     let mut log_ratios = Vec::new();
     let mut wrong = None;
     let mut side = |subject: &mut dyn Subject, rng: &mut ChaCha8Rng| -> Result<f64, Trouble> {
         workload.warm(rng, subject)?;
-        let Play { wall_s, wrong: why, .. } = workload.play(rng, subject)?;
+        let Play { wall_s, cpu_s, wrong: why } = workload.play(rng, subject)?;
         wrong = wrong.take().or(why);
         samples.push(wall_s);
+        processors.push(cpu_s / wall_s);
         Ok(wall_s)
     };
     let mut reference_samples = Vec::new();
@@ -114,7 +117,8 @@ pub fn time(
     // A reference that answers wrongly is no measure of anything.
     let of_reference =
         (!log_ratios.is_empty() && reference_wrong.is_none()).then(|| ratio_over_restarts(&log_ratios));
-    Ok(Timed { time: Estimate::of_median(&samples), of_reference, samples, wrong })
+    let processors = super::median(&processors);
+    Ok(Timed { time: Estimate::of_median(&samples), of_reference, samples, processors, wrong })
 }
 
 /// What a few plays took.
@@ -237,6 +241,14 @@ mod tests {
         assert_eq!(timed.samples.len(), EXTENT.restarts * EXTENT.blocks * 2);
         assert_eq!((subject.restarts, reference.restarts), (3, 3));
         assert_eq!(timed.wrong, None);
+        assert_eq!(timed.processors, 1.0);
+    }
+
+    #[test]
+    fn processors_that_are_busy_are_counted() {
+        let mut subject = Scripted { waits: -3.0, ..Scripted::new(&[2.0]) };
+        let mut rng = Seed(1).rng("time");
+        assert_eq!(time(&OneCall, &mut subject, None, EXTENT, &mut rng).unwrap().processors, 2.5);
     }
 
     #[test]

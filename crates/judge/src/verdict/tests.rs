@@ -106,6 +106,30 @@ fn what_was_not_assessed_is_left_out_of_the_weights() {
 }
 
 #[test]
+fn analysis_is_the_share_of_decided_claims_that_are_upheld() {
+    let claims = |outcomes: &[Outcome]| {
+        let claim = |(index, &outcome): (usize, &Outcome)| Finding {
+            dimension: Dimension::Analysis,
+            ..finding(&format!("claims/{index}"), "holds", outcome, Minor)
+        };
+        let claims = outcomes.iter().enumerate().map(claim);
+        rule(claims.chain([finding("basic/a", "dx", Pass, Note)]).collect())
+    };
+    let verdict = claims(&[Pass, Inconclusive, Fail, Pass, Infrastructure]);
+    let analysis = verdict.dimensions[&Dimension::Analysis];
+    assert!(analysis.assessed);
+    assert!((analysis.score.unwrap() - 200.0 / 3.0).abs() < 1e-9);
+    // (0.6 * 100 + 0.1 * 66.67) / 0.7
+    assert!((verdict.score.unwrap() - 95.238).abs() < 1e-2);
+    assert_eq!(verdict.outcome, Ruling::Accepted, "what is claimed wrongly is not answered wrongly");
+    let rubric = Rubric::parse(RUBRIC).unwrap();
+    verdict.check(Some(&rubric)).expect("it says what follows from its evidence");
+    assert!(verdict.resampled(&rubric).iter().all(|draw| draw.dimensions[&Dimension::Analysis] == analysis));
+    assert_eq!(claims(&[Inconclusive]).dimensions[&Dimension::Analysis].score, None, "nothing was decided");
+    assert_eq!(claims(&[Fail]).dimensions[&Dimension::Analysis].score, Some(0.0));
+}
+
+#[test]
 fn families_weigh_the_same_however_many_cases_they_have() {
     let verdict = rule(vec![
         finding("basic/a", "dx", Fail, Minor),
