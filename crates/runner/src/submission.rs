@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 use tribunal_contract::{Challenge, Manifest, ManifestError, challenges};
 
-/// Folders that are made by building and testing; they are no part of a submission.
+/// Folders that are made by building and testing; they are no part of a submission, and out of its reach.
 const IGNORED: [&str; 3] = ["target", "__pycache__", ".git"];
 /// The most bytes of a submission: it is source, and perhaps a prebuilt library.
 const BYTES_MAX: u64 = 64 << 20;
@@ -42,6 +42,14 @@ pub enum SubmissionError {
     /// The file that its manifest names is not there.
     #[error("{}: `entry` names {}, which is not there", folder.display(), entry.display())]
     NoEntry {
+        /// The folder.
+        folder: PathBuf,
+        /// What the manifest names.
+        entry: PathBuf,
+    },
+    /// The file that its manifest names lies where nothing is part of a submission.
+    #[error("{}: `entry` names {}, in a folder that is left out: move it", folder.display(), entry.display())]
+    EntryIgnored {
         /// The folder.
         folder: PathBuf,
         /// What the manifest names.
@@ -94,6 +102,9 @@ impl Submission {
         if !folder.join(&manifest.entry).is_file() {
             return Err(SubmissionError::NoEntry { folder, entry: manifest.entry });
         }
+        if manifest.entry.ancestors().any(is_ignored) {
+            return Err(SubmissionError::EntryIgnored { folder, entry: manifest.entry });
+        }
         let challenge = challenges::find(manifest.challenge).expect("the manifest was checked against them");
         Ok(Self { folder, manifest, challenge, sha256 })
     }
@@ -111,6 +122,18 @@ impl Submission {
             Ok(())
         })?;
         Ok(files)
+    }
+
+    /// Whether its folder holds anything beside it that a program in there could read.
+    pub(crate) fn has_leftovers(&self) -> Result<bool, SubmissionError> {
+        let mut folders = vec![self.folder.clone()];
+        walk(&self.folder, &mut |relative, metadata| {
+            if metadata.is_dir() {
+                folders.push(self.folder.join(relative));
+            }
+            Ok(())
+        })?;
+        Ok(folders.iter().any(|folder| IGNORED.iter().any(|name| folder.join(name).symlink_metadata().is_ok())))
     }
 
     /// The file to load or to build.
@@ -299,6 +322,16 @@ mod tests {
     }
 
     #[test]
+    fn leftovers_are_seen_at_any_depth() {
+        let folder = folder();
+        let path = folder.path();
+        fs::create_dir_all(path.join("a/b")).unwrap();
+        assert_eq!(Submission::open(path).unwrap().has_leftovers(), Ok(false));
+        fs::create_dir(path.join("a/b/__pycache__")).unwrap();
+        assert_eq!(Submission::open(path).unwrap().has_leftovers(), Ok(true));
+    }
+
+    #[test]
     fn a_manifest_stands_for_its_folder() {
         let folder = folder();
         let manifest = folder.path().join("tribunal.toml");
@@ -314,6 +347,13 @@ mod tests {
         let without_entry = folder();
         fs::remove_file(without_entry.path().join("submission.py")).unwrap();
         assert!(matches!(Submission::open(without_entry.path()), Err(SubmissionError::NoEntry { .. })));
+
+        let left_out = folder();
+        fs::create_dir(left_out.path().join("target")).unwrap();
+        fs::write(left_out.path().join("target/submission.py"), "pass\n").unwrap();
+        let manifest = MANIFEST.replace("submission.py", "target/submission.py");
+        fs::write(left_out.path().join("tribunal.toml"), manifest).unwrap();
+        assert!(matches!(Submission::open(left_out.path()), Err(SubmissionError::EntryIgnored { .. })));
 
         let bad_manifest = folder();
         fs::write(bad_manifest.path().join("tribunal.toml"), "name = 1").unwrap();
