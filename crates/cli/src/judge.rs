@@ -9,10 +9,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tribunal_board::live::{self, Told};
 use tribunal_board::{Store, Style, Summary, bundle, clean, html, json, junit, markdown, sarif, terminal};
-use tribunal_contract::Manifest;
 use tribunal_judge::{Hearing, Order, Reference, SourceFile, Verdict, Watch, controls, refuse};
 use tribunal_runner::cage::Cage;
-use tribunal_runner::submission::find as find_submissions;
+use tribunal_runner::submission::{self, find as find_submissions};
 use tribunal_runner::{Submission, Workshop, gpu};
 
 use crate::arguments::{CageOptions, Common, EffortChoice, JudgeOptions};
@@ -184,11 +183,7 @@ impl<'a> Matter<'a> {
                 (hearing.name().to_owned(), hearing.challenge(), Some(hearing), None)
             }
             Err(error) => {
-                let path = folder.join(Manifest::FILE_NAME);
-                let manifest = fs::read_to_string(&path)
-                    .ok()
-                    .and_then(|text| Manifest::parse(&text, &path.display().to_string()).ok());
-                let Some(manifest) = manifest else {
+                let Ok(manifest) = submission::manifest(folder) else {
                     clerk.say(&format!("not judged: {error}"));
                     return None;
                 };

@@ -388,7 +388,8 @@ impl<'a> Hearing<'a> {
             None => self.order.workshop.make(&self.submission, &|what| watch.step(what))?,
         };
         let artefact = self.artefact.insert(artefact);
-        let stand = Stand::take(&self.order.cage, &self.submission, artefact, self.rubric.limits)?;
+        let submission = self.order.workshop.set_apart(&self.submission)?;
+        let stand = Stand::take(&self.order.cage, &submission, artefact, self.rubric.limits)?;
         if let Stand::Process(dock) = &stand {
             self.applied = Some(dock.session.applied().clone());
         }
@@ -400,7 +401,8 @@ impl<'a> Hearing<'a> {
     /// A second process of what was summoned already, for weighing.
     fn summon_on_scales(&mut self) -> Result<Dock, Trouble> {
         let artefact = self.artefact.as_ref().expect("summoned before");
-        Dock::start_on_scales(&self.order.cage, &self.submission, artefact, self.rubric.limits)
+        let submission = self.order.workshop.set_apart(&self.submission)?;
+        Dock::start_on_scales(&self.order.cage, &submission, artefact, self.rubric.limits)
     }
 
     fn plan(&self) -> Plan {
@@ -674,7 +676,8 @@ pub fn replay_submission(
     let challenge = crate::challenges::find(submission.challenge.id).expect("every contract has a court");
     let limits = Rubric::parse(challenge.rubric()).expect("the rubrics are checked by a test").limits;
     let artefact = order.workshop.make(submission, &|what| watch.step(what))?;
-    let mut stand = Stand::take(&order.cage, submission, &artefact, limits)?;
+    let submission = order.workshop.set_apart(submission)?;
+    let mut stand = Stand::take(&order.cage, &submission, &artefact, limits)?;
     let replay = crate::examine::replay(challenge, case, stand.subject(), order.seed);
     replay.transpose().map_err(|error: MachineError| Trouble::Machine(error))
 }

@@ -1,14 +1,16 @@
 //! A submission as it lies in its folder.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 use tribunal_contract::{Challenge, Manifest, ManifestError, challenges};
 
-/// Folders that are made by building and testing; they are no part of a submission.
+/// Folders that are made by building and testing; they are no part of a submission, and out of its reach.
 const IGNORED: [&str; 3] = ["target", "__pycache__", ".git"];
+/// The most bytes of a manifest.
+const MANIFEST_BYTES_MAX: u64 = 64 << 10;
 /// The most bytes of a submission: it is source, and perhaps a prebuilt library.
 const BYTES_MAX: u64 = 64 << 20;
 /// The most files and folders of a submission.
@@ -42,6 +44,14 @@ pub enum SubmissionError {
     /// The file that its manifest names is not there.
     #[error("{}: `entry` names {}, which is not there", folder.display(), entry.display())]
     NoEntry {
+        /// The folder.
+        folder: PathBuf,
+        /// What the manifest names.
+        entry: PathBuf,
+    },
+    /// The file that its manifest names lies where nothing is part of a submission.
+    #[error("{}: `entry` names {}, in a folder that is left out: move it", folder.display(), entry.display())]
+    EntryIgnored {
         /// The folder.
         folder: PathBuf,
         /// What the manifest names.
@@ -81,18 +91,14 @@ impl Submission {
     /// # Errors
     /// [`SubmissionError`] if it is none.
     pub fn open(folder: &Path) -> Result<Self, SubmissionError> {
-        let shown = folder.join(Manifest::FILE_NAME);
-        let text = fs::read_to_string(&shown).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
-                SubmissionError::NoManifest { folder: folder.to_owned() }
-            }
-            _ => unreadable(&shown)(error),
-        })?;
-        let manifest = Manifest::parse(&text, &shown.to_string_lossy())?;
+        let manifest = manifest(folder)?;
         let folder = folder.canonicalize().map_err(unreadable(folder))?;
         let sha256 = hash(&folder)?;
         if !folder.join(&manifest.entry).is_file() {
             return Err(SubmissionError::NoEntry { folder, entry: manifest.entry });
+        }
+        if manifest.entry.ancestors().any(is_ignored) {
+            return Err(SubmissionError::EntryIgnored { folder, entry: manifest.entry });
         }
         let challenge = challenges::find(manifest.challenge).expect("the manifest was checked against them");
         Ok(Self { folder, manifest, challenge, sha256 })
@@ -113,25 +119,67 @@ impl Submission {
         Ok(files)
     }
 
+    /// Whether its folder holds anything beside it that a program in there could read.
+    pub(crate) fn has_leftovers(&self) -> Result<bool, SubmissionError> {
+        let mut folders = vec![self.folder.clone()];
+        walk(&self.folder, &mut |relative, metadata| {
+            if metadata.is_dir() {
+                folders.push(self.folder.join(relative));
+            }
+            Ok(())
+        })?;
+        Ok(folders
+            .iter()
+            .any(|folder| IGNORED.iter().any(|name| folder.join(name).symlink_metadata().is_ok())))
+    }
+
     /// The file to load or to build.
     pub fn entry(&self) -> PathBuf {
         self.folder.join(&self.manifest.entry)
     }
 }
 
-/// Every folder at or below `paths` that has a manifest, sorted, each once. A manifest stands for its folder.
+/// The manifest of a folder.
 ///
 /// # Errors
-/// [`SubmissionError::Unreadable`] if a path cannot be looked into.
+/// [`SubmissionError`] if it has none that can be read.
+pub fn manifest(folder: &Path) -> Result<Manifest, SubmissionError> {
+    let shown = folder.join(Manifest::FILE_NAME);
+    let mut text = String::new();
+    let read =
+        fs::File::open(&shown).and_then(|file| file.take(MANIFEST_BYTES_MAX + 1).read_to_string(&mut text));
+    read.map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+            SubmissionError::NoManifest { folder: folder.to_owned() }
+        }
+        _ => unreadable(&shown)(error),
+    })?;
+    if text.len() as u64 > MANIFEST_BYTES_MAX {
+        let error = format!("longer than {MANIFEST_BYTES_MAX} bytes");
+        return Err(SubmissionError::Unreadable { path: shown, error });
+    }
+    Ok(Manifest::parse(&text, &shown.to_string_lossy())?)
+}
+
+/// Every folder at or below `paths` that has a manifest, sorted, each once. A manifest stands for its folder. What lies in a submission and cannot be
+/// looked into is left to [`Submission::open`] to refuse.
+///
+/// # Errors
+/// [`SubmissionError::Unreadable`] if one of the paths cannot be looked into.
 pub fn find(paths: &[PathBuf]) -> Result<Vec<PathBuf>, SubmissionError> {
     let mut found = Vec::new();
-    let mut todo: Vec<_> =
-        paths.iter().map(|path| of_manifest(path).unwrap_or_else(|| path.clone())).collect();
+    let given: Vec<_> = paths.iter().map(|path| of_manifest(path).unwrap_or_else(|| path.clone())).collect();
+    let mut todo = given.clone();
     while let Some(folder) = todo.pop() {
         if folder.join(Manifest::FILE_NAME).is_file() {
             found.push(folder.clone());
         }
-        for entry in fs::read_dir(&folder).map_err(unreadable(&folder))? {
+        let entries = match fs::read_dir(&folder) {
+            Ok(entries) => entries,
+            Err(error) if given.contains(&folder) => return Err(unreadable(&folder)(error)),
+            Err(_) => continue,
+        };
+        for entry in entries {
             let entry = entry.map_err(unreadable(&folder))?;
             // Links are not followed: they could lead in circles.
             let is_folder = entry.file_type().map_err(unreadable(&folder))?.is_dir();
@@ -152,7 +200,8 @@ fn of_manifest(path: &Path) -> Option<PathBuf> {
     Some(if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder.to_owned() })
 }
 
-fn is_ignored(path: &Path) -> bool {
+/// Whether a folder is no part of a submission: made by building or testing, out of its reach, and not hashed.
+pub fn is_ignored(path: &Path) -> bool {
     path.file_name().is_some_and(|name| IGNORED.iter().any(|ignored| name == *ignored))
 }
 
@@ -299,6 +348,16 @@ mod tests {
     }
 
     #[test]
+    fn leftovers_are_seen_at_any_depth() {
+        let folder = folder();
+        let path = folder.path();
+        fs::create_dir_all(path.join("a/b")).unwrap();
+        assert_eq!(Submission::open(path).unwrap().has_leftovers(), Ok(false));
+        fs::create_dir(path.join("a/b/__pycache__")).unwrap();
+        assert_eq!(Submission::open(path).unwrap().has_leftovers(), Ok(true));
+    }
+
+    #[test]
     fn a_manifest_stands_for_its_folder() {
         let folder = folder();
         let manifest = folder.path().join("tribunal.toml");
@@ -315,9 +374,25 @@ mod tests {
         fs::remove_file(without_entry.path().join("submission.py")).unwrap();
         assert!(matches!(Submission::open(without_entry.path()), Err(SubmissionError::NoEntry { .. })));
 
+        let left_out = folder();
+        fs::create_dir(left_out.path().join("target")).unwrap();
+        fs::write(left_out.path().join("target/submission.py"), "pass\n").unwrap();
+        let manifest = MANIFEST.replace("submission.py", "target/submission.py");
+        fs::write(left_out.path().join("tribunal.toml"), manifest).unwrap();
+        assert!(matches!(Submission::open(left_out.path()), Err(SubmissionError::EntryIgnored { .. })));
+
         let bad_manifest = folder();
         fs::write(bad_manifest.path().join("tribunal.toml"), "name = 1").unwrap();
         assert!(matches!(Submission::open(bad_manifest.path()), Err(SubmissionError::Manifest(_))));
+
+        let long = folder();
+        fs::OpenOptions::new()
+            .write(true)
+            .open(long.path().join("tribunal.toml"))
+            .unwrap()
+            .set_len(8 << 30)
+            .unwrap();
+        assert!(matches!(Submission::open(long.path()), Err(SubmissionError::Unreadable { .. })));
 
         let large = folder();
         fs::File::create(large.path().join("large")).unwrap().set_len(BYTES_MAX).unwrap();
@@ -336,6 +411,27 @@ mod tests {
         let outside = folder();
         symlink("/etc/passwd", outside.path().join("data")).unwrap();
         assert!(matches!(Submission::open(outside.path()), Err(SubmissionError::LinkOutside { .. })));
+    }
+
+    #[test]
+    fn a_folder_too_deep_to_name_hides_no_other() {
+        let root = tempfile::tempdir().unwrap();
+        for name in ["deep", "good"] {
+            fs::create_dir(root.path().join(name)).unwrap();
+            fs::write(root.path().join(name).join("tribunal.toml"), MANIFEST).unwrap();
+            fs::write(root.path().join(name).join("submission.py"), "pass\n").unwrap();
+        }
+        let deep = root.path().join("deep");
+        let name = "d".repeat(255);
+        let mut at =
+            rustix::fs::open(&deep, rustix::fs::OFlags::DIRECTORY, rustix::fs::Mode::empty()).unwrap();
+        for _ in 0..20 {
+            rustix::fs::mkdirat(&at, &name, rustix::fs::Mode::RWXU).unwrap();
+            at = rustix::fs::openat(&at, &name, rustix::fs::OFlags::DIRECTORY, rustix::fs::Mode::empty())
+                .unwrap();
+        }
+        assert_eq!(find(&[root.path().to_owned()]), Ok(vec![deep.clone(), root.path().join("good")]));
+        assert!(matches!(Submission::open(&deep), Err(SubmissionError::Unreadable { .. })));
     }
 
     #[test]

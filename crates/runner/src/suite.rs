@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 use tribunal_contract::Language;
 use tribunal_contract::emit::stand_in;
 
-use crate::build::cargo::{Toolchain, copy_sources};
-use crate::build::tools;
+use crate::build::cargo::Toolchain;
+use crate::build::{copy_sources, tools};
 use crate::cache::create_open;
 use crate::cage::{Ended, Limits, Output, Policy, Profile};
 use crate::{MachineError, Python, Submission, Trouble, Workshop};

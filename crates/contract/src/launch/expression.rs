@@ -106,7 +106,8 @@ impl Expression {
     pub fn parse(text: &str) -> Result<Self, ExpressionError> {
         let fault = |(at, message): Fault| error(text, at, message);
         if text.len() > TEXT_BYTES_MAX {
-            return Err(fault((0, format!("is longer than {TEXT_BYTES_MAX} bytes"))));
+            let beginning: String = text.chars().take(40).collect();
+            return Err(error(&beginning, 0, format!("… is longer than {TEXT_BYTES_MAX} bytes")));
         }
         let mut parser = Parser { text, at: 0, depth: 0 };
         let root = parser.choice().map_err(fault)?;

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use tribunal_contract::Language;
 use tribunal_runner::Submission;
+use tribunal_runner::submission::is_ignored;
 
 use super::SourceFile;
 
@@ -30,8 +31,10 @@ pub(crate) fn of(folder: &Path, language: Language) -> Vec<SourceFile> {
             let (path, Ok(kind)) = (entry.path(), entry.file_type()) else { continue };
             let name = path.strip_prefix(folder).unwrap_or(&path).to_string_lossy().into_owned();
             let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or("");
-            if kind.is_dir() && !name.starts_with('.') && name != "target" {
-                folders.push(path);
+            if kind.is_dir() {
+                if !is_ignored(&path) {
+                    folders.push(path);
+                }
             } else if kind.is_file()
                 && extensions.contains(&extension)
                 && !CONTRACT_FILES.contains(&name.as_str())

@@ -7,10 +7,10 @@ use std::process::Command;
 
 use sha2::{Digest, Sha256};
 
-use super::{Library, Workshop, policy, refusal, run, take_out, tools};
+use super::{Library, Workshop, copy_sources, policy, refusal, run, take_out, tools};
 use crate::cache::{create_open, once};
 use crate::cage::{Policy, clean};
-use crate::submission::{hexadecimal, walk};
+use crate::submission::hexadecimal;
 use crate::{MachineError, Submission, Trouble};
 
 /// What every build gets, as C sources get it: code for this machine.
@@ -126,8 +126,10 @@ pub(super) fn make(
     }
     let toolchain = Toolchain::find()?;
     let path = match toolchain.workspace_above(&submission.entry())? {
-        Some(root) => make_member(workshop, &toolchain, submission, &root, progress)?,
-        None => {
+        Some(root) if !root.starts_with(&submission.folder) => {
+            make_member(workshop, &toolchain, submission, &root, progress)?
+        }
+        _ => {
             let key = tools::key(&[&submission.sha256, &toolchain.version, &FLAGS.join(" ")]);
             workshop.cached("lib.so", &key, |work, library| {
                 progress(&format!("compiling {}", submission.manifest.name));
@@ -234,25 +236,4 @@ fn forget_libraries(release: &Path) -> Result<(), MachineError> {
         fs::remove_file(library).map_err(MachineError::system("removing an old library"))?;
     }
     Ok(())
-}
-
-pub(crate) fn copy_sources(submission: &Submission, to: &Path) -> Result<(), Trouble> {
-    fs::create_dir(to).map_err(MachineError::system("copying the sources"))?;
-    let mut failure = Ok(());
-    let walked = walk(&submission.folder, &mut |relative, metadata| {
-        let (from, to) = (submission.folder.join(relative), to.join(relative));
-        let copied = if metadata.is_dir() {
-            fs::create_dir(&to)
-        } else if metadata.is_symlink() {
-            fs::read_link(&from).and_then(|target| symlink(target, &to))
-        } else {
-            fs::copy(&from, &to).map(drop)
-        };
-        if let (Err(error), Ok(())) = (copied, &failure) {
-            failure = Err(MachineError::system("copying the sources")(error));
-        }
-        Ok(())
-    });
-    walked.map_err(MachineError::system("reading the sources"))?;
-    Ok(failure?)
 }

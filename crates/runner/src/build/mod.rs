@@ -10,6 +10,7 @@ pub(crate) mod tools;
 
 use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -18,6 +19,7 @@ use tribunal_contract::{Fault, Language};
 
 use crate::cache::{cache_folder, create_open, once};
 use crate::cage::{Cage, Ended, Limits, Output, Policy, Profile};
+use crate::submission::walk;
 use crate::{MachineError, Python, Submission, Trouble};
 
 pub(crate) use cuda::{NVRTC_VARIABLE, clang, enter_if_compiler, nvrtc};
@@ -86,6 +88,20 @@ impl Workshop {
         Self { python: Some(interpreter), ..self }
     }
 
+    /// The submission where it can reach its own files and nothing else: in its folder, or in a copy if the folder holds more than
+    /// its digest is over.
+    ///
+    /// # Errors
+    /// [`MachineError::System`] if it cannot be copied.
+    pub fn set_apart(&self, submission: &Submission) -> Result<Submission, MachineError> {
+        if !submission.has_leftovers().map_err(MachineError::system("reading the sources"))? {
+            return Ok(submission.clone());
+        }
+        let folder = self.build_folder().join(tools::key(&["source", &submission.sha256]));
+        once(&folder, |making| copy_sources(submission, &making.join("source")))?;
+        Ok(Submission { folder: folder.join("source"), ..submission.clone() })
+    }
+
     /// Makes what a host loads, or finds it in the cache. `progress` is told in a line what takes time.
     ///
     /// # Errors
@@ -95,9 +111,10 @@ impl Workshop {
             Language::Python => {
                 Ok(Artefact::Module(Python::find(self.python.as_deref(), &self.cache, progress)?))
             }
-            Language::C => self.make_c(submission, progress).map(Artefact::Library),
+            Language::C => self.make_c(&self.set_apart(submission)?, progress).map(Artefact::Library),
+            // A member of a workspace is built where it lies.
             Language::Rust => cargo::make(self, submission, progress).map(Artefact::Library),
-            Language::Cuda => cuda::make(self, submission, progress).map(Artefact::Ptx),
+            Language::Cuda => cuda::make(self, &self.set_apart(submission)?, progress).map(Artefact::Ptx),
         }
     }
 
@@ -199,4 +216,26 @@ fn take_out(made: &Path, folder: &Path, to: &Path) -> Result<(), Trouble> {
     let bytes = fs::read(made).map_err(MachineError::system("reading what was built"))?;
     fs::write(to, bytes).map_err(MachineError::system("keeping what was built"))?;
     Ok(())
+}
+
+/// Copies what belongs to the submission, and nothing that lies beside it.
+pub(crate) fn copy_sources(submission: &Submission, to: &Path) -> Result<(), MachineError> {
+    fs::create_dir(to).map_err(MachineError::system("copying the sources"))?;
+    let mut failure = Ok(());
+    let walked = walk(&submission.folder, &mut |relative, metadata| {
+        let (from, to) = (submission.folder.join(relative), to.join(relative));
+        let copied = if metadata.is_dir() {
+            fs::create_dir(&to)
+        } else if metadata.is_symlink() {
+            fs::read_link(&from).and_then(|target| symlink(target, &to))
+        } else {
+            fs::copy(&from, &to).map(drop)
+        };
+        if let (Err(error), Ok(())) = (copied, &failure) {
+            failure = Err(MachineError::system("copying the sources")(error));
+        }
+        Ok(())
+    });
+    walked.map_err(MachineError::system("reading the sources"))?;
+    failure
 }

@@ -1,6 +1,7 @@
 //! A submission in its cage, and the judge's side of the conversation with it.
 //!
-//! A call has two halves. [`Session::prepare`] is untimed: the host gets the inputs and copies them to private, ordinary memory.
+//! A call has two halves. [`Session::prepare`] is untimed: the host gets the inputs and copies them to private, ordinary memory. What it works
+//! there beyond any copy's time is added to the call's.
 //! [`Session::go`] is timed by the judge's own clock, from the release of the call to the word that its outputs stand in
 //! the shared memory. At that word a few random bytes of them are looked at, before anything else; then all is copied, and what was looked at
 //! must still be the same.

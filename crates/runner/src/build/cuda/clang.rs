@@ -13,7 +13,8 @@ const PRELUDE: &str = "tribunal/prelude.h";
 
 /// Keeps the compiler from loading in every lane what the source reads in some: no GPU minds, but who watches each access would take it
 /// for a read of what nobody wrote, or for a race.
-const UNSPECULATIVE: [&str; 3] = [
+const UNSPECULATIVE: [&str; 4] = [
+    "-bonus-inst-threshold=0",
     "-two-entry-phi-node-folding-threshold=0",
     "-phi-node-folding-threshold=0",
     "-spec-exec-max-speculation-cost=0",
