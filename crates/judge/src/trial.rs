@@ -192,8 +192,8 @@ pub fn hear_repeats(
     if let Some(smallest) = smallest {
         sizes.push(smallest.as_ref());
         let pace = smallest.play(&mut rng.clone(), subject)?.wall_s / smallest.elements() as f64;
-        let is_short = |workload: &&dyn Workload| pace * workload.elements() as f64 <= LONG_PLAY_S;
-        sizes.extend(workloads.timed.first().map(AsRef::as_ref).filter(is_short));
+        let timed = workloads.timed.first().map(AsRef::as_ref);
+        sizes.extend(timed.filter(|workload| pace * workload.elements() as f64 <= LONG_PLAY_S));
     }
     let write_down = |subject: &mut dyn Subject| -> Result<Vec<Written>, Trouble> {
         let mut scribe = Scribe { subject, written: Vec::new() };
