@@ -51,7 +51,19 @@ fn is_mark(c: char) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn no_text_acts_on_a_terminal(text in tribunal_hostile::text("a\u{1b}[31mb\u{202e}\u{301}\u{301}\u{e0001}\r\nc"), max in 0..40_usize) {
+            let shown = line(&text);
+            prop_assert!(!shown.chars().any(is_hidden), "{shown:?}");
+            prop_assert_eq!(line(&shown), shown);
+            prop_assert!(cut(&text, max).chars().count() <= max.max(1));
+        }
+    }
 
     #[test]
     fn what_acts_on_a_terminal_is_spelt_out() {

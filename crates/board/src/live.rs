@@ -32,6 +32,9 @@ pub const FORM: &str = "tribunal.judging/1";
 /// What a submission waits in, before its turn and between cases and measurements.
 pub const WAITING: &str = "waiting";
 
+/// What a submission ends in on which the judge itself broke: it gets no verdict.
+pub const BROKEN: &str = "broken off: the judge's own bug";
+
 /// In this phase the clocks run, and steps are not told.
 const MEASUREMENTS: &str = "measurements";
 

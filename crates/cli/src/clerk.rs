@@ -16,6 +16,8 @@ pub struct Clerk<'a> {
     live: Option<Live>,
     /// Whether it was said that verdicts are not kept.
     told_loss: AtomicBool,
+    /// Whether it was said that the judge itself broke.
+    told_bug: AtomicBool,
     /// How a line for each verdict is laid out, where they are printed as they are ruled.
     lines: Option<Style>,
 }
@@ -24,8 +26,8 @@ impl<'a> Clerk<'a> {
     /// Announces a judging beside the store. One that cannot be announced goes on unseen.
     pub fn new(store: Result<&'a Store, &Failure>, progress: &'a Progress) -> Self {
         let live = store.ok().and_then(|store| Live::announce(store.path()).ok());
-        let told_loss = AtomicBool::new(false);
-        let clerk = Self { progress, store: store.ok(), live, told_loss, lines: None };
+        let (told_loss, told_bug) = (AtomicBool::new(false), AtomicBool::new(false));
+        let clerk = Self { progress, store: store.ok(), live, told_loss, told_bug, lines: None };
         if let Err(failure) = store {
             clerk.tell_loss(failure);
         }
@@ -68,6 +70,17 @@ impl<'a> Clerk<'a> {
     /// Says something of a submission.
     pub fn say(&self, what: &str) {
         self.progress.suspend(|| anstream::eprintln!("tribunal: {}", clean::line(what)));
+    }
+
+    /// Says that the judge itself broke.
+    pub fn say_bug(&self, what: &str) {
+        self.told_bug.store(true, Ordering::Relaxed);
+        self.say(what);
+    }
+
+    /// Whether the judge itself broke, here or there.
+    pub fn told_bug(&self) -> bool {
+        self.told_bug.load(Ordering::Relaxed)
     }
 
     fn tell_loss(&self, why: &dyn std::fmt::Display) {

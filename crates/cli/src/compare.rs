@@ -135,6 +135,9 @@ impl Search<'_> {
                 try_controls(self.order, &clerk)?;
             }
             verdicts.extend(judge_all(self.order, &fresh, &judging, &clerk));
+            if clerk.told_bug() {
+                return Err(Failure::Bug("there is no verdict to compare".to_owned()));
+            }
         }
         let mut challenges: Vec<&str> =
             verdicts.iter().map(|one| one.submission.challenge.as_str()).collect();

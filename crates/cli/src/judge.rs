@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +13,7 @@ use tribunal_board::{Store, Style, Summary, bundle, clean, html, json, junit, ma
 use tribunal_judge::{Hearing, Order, Reference, SourceFile, Verdict, Watch, controls, refuse};
 use tribunal_runner::cage::Cage;
 use tribunal_runner::submission::{self, find as find_submissions};
-use tribunal_runner::{Submission, Workshop, gpu};
+use tribunal_runner::{Submission, SubmissionError, Workshop, gpu};
 
 use crate::arguments::{CageOptions, Common, EffortChoice, JudgeOptions};
 use crate::clerk::Clerk;
@@ -46,6 +47,7 @@ pub fn run(options: &JudgeOptions, common: &Common) -> Result<Exit, Failure> {
         try_controls(&order, &clerk)?;
     }
     let verdicts = judge_all(&order, &folders, options, &clerk);
+    let broken = clerk.told_bug().then_some(Exit::Bug);
     drop(clerk);
     write_out(&verdicts, options);
     print(&verdicts, in_full, options, common)?;
@@ -58,7 +60,8 @@ pub fn run(options: &JudgeOptions, common: &Common) -> Result<Exit, Failure> {
     report(&verdicts, options, common);
     // What could not even be opened counts as rejected.
     let unopened = (verdicts.len() < folders.len()).then_some(Exit::Rejected);
-    Ok(verdicts.iter().map(|verdict| verdict.outcome.into()).chain(unopened).max().unwrap_or(Exit::Rejected))
+    let exits = verdicts.iter().map(|verdict| verdict.outcome.into());
+    Ok(exits.chain(unopened).chain(broken).max().unwrap_or(Exit::Rejected))
 }
 
 /// Tries the judge itself: who gets a control wrong here judges nobody.
@@ -105,21 +108,40 @@ pub fn cage(options: &CageOptions) -> Result<Cage, Failure> {
 }
 
 /// Cases of several submissions may be tried at once; time is measured for one at a time, with nothing beside it. Each verdict is
-/// kept as soon as it is ruled.
+/// kept as soon as it is ruled. A submission on which the judge itself breaks gets none: that is told, and the others get theirs.
 pub fn judge_all(
     order: &Order,
     folders: &[PathBuf],
     options: &JudgeOptions,
     clerk: &Clerk<'_>,
 ) -> Vec<Verdict> {
-    let mut docket: Vec<Matter<'_>> =
-        folders.iter().filter_map(|folder| Matter::open(order, folder, clerk)).collect();
+    judge_opened(
+        order,
+        folders.iter().map(|folder| (folder.as_path(), Submission::open(folder))),
+        options,
+        clerk,
+    )
+}
+
+type Opened<'a> = (&'a Path, Result<Submission, SubmissionError>);
+
+fn judge_opened<'f>(
+    order: &Order,
+    opened: impl Iterator<Item = Opened<'f>>,
+    options: &JudgeOptions,
+    clerk: &Clerk<'_>,
+) -> Vec<Verdict> {
+    let open = |(folder, opened): Opened<'f>| {
+        let name = folder.display().to_string();
+        spared(&name, clerk, || Matter::open(order, folder, opened, clerk)).flatten()
+    };
+    let mut docket: Vec<Matter<'_>> = opened.filter_map(open).collect();
     let names: Vec<_> = docket.iter().map(|matter| (matter.name.clone(), matter.challenge)).collect();
     for matter in &mut docket {
         matter.alone =
             names.iter().filter(|(name, on)| *name == matter.name && *on == matter.challenge).count() == 1;
         if matter.alone && matter.hearing.is_none() {
-            matter.settle(clerk);
+            matter.spared(clerk, |matter| matter.settle(clerk));
         }
     }
     let overall = clerk.whole("all");
@@ -133,24 +155,39 @@ pub fn judge_all(
         for _ in 0..options.jobs.unwrap_or(processors).clamp(1, total.max(1)) {
             scope.spawn(|| {
                 while let Some(matter) = queue.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    matter.lock().expect("each is taken once").try_cases(options, clerk);
+                    let mut matter = matter.lock().expect("each is taken once");
+                    matter.spared(clerk, |matter| matter.try_cases(options, clerk));
                     overall.step("cases");
                 }
             });
         }
     });
     drop(queue);
-    let left = docket.iter().filter(|matter| matter.measured).count();
+    let left = docket.iter().filter(|matter| matter.measured && !matter.settled).count();
     overall.phase("measurements", Some(left));
     let mut references = BTreeMap::new();
     for matter in docket.iter_mut().filter(|matter| !matter.settled) {
         if matter.measured {
-            matter.measure(order, &mut references, clerk);
+            matter.spared(clerk, |matter| matter.measure(order, &mut references, clerk));
             overall.step("measurements");
         }
-        matter.settle(clerk);
+        if !matter.settled {
+            matter.spared(clerk, |matter| matter.settle(clerk));
+        }
     }
     docket.into_iter().filter_map(|matter| matter.verdict).collect()
+}
+
+/// Does a part of one judging. Where the judge itself breaks, what broke is said, and nobody else's judging ends with it.
+fn spared<T>(name: &str, clerk: &Clerk<'_>, work: impl FnOnce() -> T) -> Option<T> {
+    // What breaks is looked at no more.
+    let done = catch_unwind(AssertUnwindSafe(work));
+    done.map_err(|cause| {
+        let text = cause.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| cause.downcast_ref::<&str>().copied()).unwrap_or("no message");
+        clerk.say_bug(&format!("no verdict on {name}: the judge itself broke, which is our bug: {text}"));
+    })
+    .ok()
 }
 
 /// The references that were asked for, by challenge and whether they are in CUDA, or why they are not to be had.
@@ -176,8 +213,13 @@ struct Matter<'a> {
 
 impl<'a> Matter<'a> {
     /// None for what has no manifest that could be read: nobody can be named.
-    fn open(order: &'a Order, folder: &Path, clerk: &Clerk<'_>) -> Option<Self> {
-        let (name, challenge, hearing, verdict) = match Submission::open(folder) {
+    fn open(
+        order: &'a Order,
+        folder: &Path,
+        opened: Result<Submission, SubmissionError>,
+        clerk: &Clerk<'_>,
+    ) -> Option<Self> {
+        let (name, challenge, hearing, verdict) = match opened {
             Ok(submission) => {
                 let hearing = Hearing::open(order, submission);
                 (hearing.name().to_owned(), hearing.challenge(), Some(hearing), None)
@@ -196,6 +238,17 @@ impl<'a> Matter<'a> {
         let told = clerk.list(&name, challenge);
         let (alone, measured, settled) = (false, false, false);
         Some(Self { name, challenge, hearing, verdict, sources, told, alone, measured, settled })
+    }
+
+    /// Goes on with the judging; where the judge itself breaks, it is over and there is no verdict.
+    fn spared(&mut self, clerk: &Clerk<'_>, work: impl FnOnce(&mut Self)) {
+        let name = self.name.clone();
+        if spared(&name, clerk, || work(self)).is_none() {
+            (self.hearing, self.verdict, self.settled) = (None, None, true);
+            if let Some(told) = &self.told {
+                told.phase(live::BROKEN, None);
+            }
+        }
     }
 
     fn try_cases(&mut self, options: &JudgeOptions, clerk: &Clerk<'_>) {
@@ -361,4 +414,76 @@ pub fn table_style() -> Style {
 /// The terminal's width; where there is none, what most pagers and pages can hold.
 fn width() -> usize {
     terminal_size::terminal_size().map_or(130, |(width, _)| usize::from(width.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arguments::SeedChoice;
+    use tribunal_judge::{Ruling, Seed};
+
+    fn options() -> JudgeOptions {
+        JudgeOptions {
+            paths: Vec::new(),
+            seed: SeedChoice(Seed::PUBLIC),
+            effort: EffortChoice::Quick,
+            jobs: None,
+            json: true,
+            out: None,
+            no_measurements: true,
+            no_controls: true,
+            cage: CageOptions { trust_submissions: false, without: Vec::new() },
+        }
+    }
+
+    /// An order under which nothing can be started, for want of an interpreter.
+    fn order(cache: &Path) -> Order {
+        let cage = Cage::default();
+        let python = Some(PathBuf::from("/nonexistent/python"));
+        let workshop = Workshop { cage: cage.clone(), cache: cache.to_owned(), python };
+        Order { workshop, cage, seed: Seed::PUBLIC, effort: EffortChoice::Quick.into(), gpu: None }
+    }
+
+    fn specimen(name: &str) -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../specimens/layer_norm_backward").join(name)
+    }
+
+    #[test]
+    fn where_the_judge_breaks_on_one_the_others_get_their_verdicts() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path().join("store.sqlite")).unwrap();
+        let progress = Progress::new(true);
+        let clerk = Clerk::new(Ok(&store), &progress);
+        let order = order(folder.path());
+        let paths = ["gamma-omitted", "plain-numpy"].map(specimen);
+        let mut opened: Vec<Opened<'_>> =
+            paths.iter().map(|path| (path.as_path(), Submission::open(path))).collect();
+        // A contract for which there is no court.
+        let first = opened[0].1.as_mut().unwrap();
+        let nowhere = tribunal_contract::Challenge { id: "nowhere", ..*first.challenge };
+        first.challenge = Box::leak(Box::new(nowhere));
+        let verdicts = judge_opened(&order, opened.into_iter(), &options(), &clerk);
+        assert_eq!(verdicts.len(), 1);
+        assert_eq!(
+            (verdicts[0].submission.name.as_str(), verdicts[0].outcome),
+            ("plain-numpy", Ruling::Infrastructure)
+        );
+        assert!(clerk.told_bug());
+        assert_eq!(store.summaries().unwrap().0.len(), 1);
+    }
+
+    #[test]
+    fn a_judging_that_breaks_half_way_is_over_and_has_no_verdict() {
+        let folder = tempfile::tempdir().unwrap();
+        let progress = Progress::new(true);
+        let failure = Failure::Machine("there is no store".to_owned());
+        let clerk = Clerk::new(Err(&failure), &progress);
+        let order = order(folder.path());
+        let path = specimen("plain-numpy");
+        let mut matter = Matter::open(&order, &path, Submission::open(&path), &clerk).unwrap();
+        matter.spared(&clerk, |_| ());
+        assert!(matter.hearing.is_some() && !matter.settled && !clerk.told_bug());
+        matter.spared(&clerk, |_| panic!("a bug"));
+        assert!(matter.hearing.is_none() && matter.verdict.is_none() && matter.settled && clerk.told_bug());
+    }
 }

@@ -92,12 +92,22 @@ pub struct Court<'a> {
     live: Vec<StateId>,
     calls: usize,
     lost_s: f64,
+    unreleased: Option<Fault>,
 }
 
 impl<'a> Court<'a> {
     /// A court that keeps nothing.
     pub fn new(subject: &'a mut dyn Subject, seed: Seed) -> Self {
-        Self { subject, seed, record: None, states: 0, live: Vec::new(), calls: 0, lost_s: 0.0 }
+        Self {
+            subject,
+            seed,
+            record: None,
+            states: 0,
+            live: Vec::new(),
+            calls: 0,
+            lost_s: 0.0,
+            unreleased: None,
+        }
     }
 
     /// A court that keeps every call it hears.
@@ -123,10 +133,7 @@ impl<'a> Court<'a> {
         match &answer {
             Ok(_) => self.live.extend(call.makes),
             Err(Trouble::Fault(fault)) => {
-                self.lost_s += match fault {
-                    Fault::Deadline { limit_s } => *limit_s,
-                    _ => started.elapsed().as_secs_f64(),
-                };
+                self.lost_s += lost_s(fault, started);
                 if fault.ends_process() {
                     self.live.clear();
                     self.subject.restart()?;
@@ -137,7 +144,7 @@ impl<'a> Court<'a> {
         answer
     }
 
-    /// Seconds in calls that came to nothing.
+    /// Seconds in calls and releases that came to nothing.
     pub fn lost_s(&self) -> f64 {
         self.lost_s
     }
@@ -145,9 +152,12 @@ impl<'a> Court<'a> {
     /// Lets go of a state.
     pub fn release(&mut self, state: StateId) -> Result<(), MachineError> {
         self.live.retain(|&live| live != state);
+        let started = Instant::now();
         match self.subject.release(state) {
             Err(Trouble::Machine(error)) => Err(error),
-            Err(Trouble::Fault(_)) => {
+            Err(Trouble::Fault(fault)) => {
+                self.lost_s += lost_s(&fault, started);
+                self.unreleased.get_or_insert(fault);
                 self.live.clear();
                 match self.subject.restart() {
                     Err(Trouble::Machine(error)) => Err(error),
@@ -156,6 +166,11 @@ impl<'a> Court<'a> {
             }
             Ok(()) => Ok(()),
         }
+    }
+
+    /// The first fault that letting go of a state came to.
+    pub fn unreleased(&self) -> Option<&Fault> {
+        self.unreleased.as_ref()
     }
 
     /// Lets go of every state still held.
@@ -184,6 +199,14 @@ impl<'a> Court<'a> {
     /// What was kept; empty unless recording.
     pub fn into_record(self) -> Record {
         self.record.unwrap_or_default()
+    }
+}
+
+/// Seconds that came to nothing: a deadline's count as it allows, however busy the machine.
+fn lost_s(fault: &Fault, started: Instant) -> f64 {
+    match fault {
+        Fault::Deadline { limit_s } => *limit_s,
+        _ => started.elapsed().as_secs_f64(),
     }
 }
 

@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use tribunal_runner::MachineError;
+use tribunal_contract::Fault;
+use tribunal_runner::{MachineError, Trouble};
 
+use crate::conduct;
 use crate::{
     Case, Challenge, Court, Dimension, Family, Finding, Observation, Outcome, Seed, Severity, Subject,
 };
@@ -69,15 +71,28 @@ pub fn examine(
         }
         watch.step(&case.id());
         let mut court = Court::new(subject, seed);
-        let observations = case.examine(&mut court).unwrap_or_else(|error| vec![machine_trouble(&error)]);
-        lost_s += court.lost_s();
+        let tried = case.examine(&mut court);
         let released = court.release_all();
-        for observation in observations.into_iter().chain(released.err().as_ref().map(machine_trouble)) {
+        lost_s += court.lost_s();
+        let unreleased = court.unreleased().map(not_released);
+        let troubles =
+            [tried.as_ref().err(), released.as_ref().err()].map(|error| error.map(machine_trouble));
+        let troubles: Vec<Observation> = troubles.into_iter().flatten().collect();
+        let troubled = !troubles.is_empty();
+        let observations = tried.unwrap_or_default().into_iter().chain(unreleased).chain(troubles);
+        for observation in observations {
             caught |= observation.outcome == Outcome::Integrity;
             if observation.outcome == Outcome::Fail {
                 failed.push((index, examined.findings.len()));
             }
             examined.findings.push(finding(case.as_ref(), observation));
+        }
+        // Nobody knows what it heard last. Where it cannot be started afresh, what was tried so far is no judging.
+        if troubled && let Err(Trouble::Machine(error)) = subject.restart() {
+            examined.findings.push(broken_off(&error));
+            let left = cases.len() - index - 1;
+            examined.omissions.push(format!("{left} of {} cases were not tried: {error}", cases.len()));
+            return examined;
         }
     }
     if !caught && lost_s < SHRINK_TIME.as_secs_f64() {
@@ -142,6 +157,24 @@ fn machine_trouble(error: &MachineError) -> Observation {
         suspect: None,
         used: None,
     }
+}
+
+/// The machine could not go on.
+fn broken_off(error: &MachineError) -> Finding {
+    finding_about(
+        "start",
+        "starts_again",
+        Dimension::Correctness,
+        Outcome::Infrastructure,
+        Severity::Critical,
+        error.to_string(),
+        None,
+    )
+}
+
+/// A state that was to be let go of took the submission with it.
+fn not_released(fault: &Fault) -> Observation {
+    Observation { check: "releases", ..conduct::of_fault("release", fault, Severity::Major) }
 }
 
 /// Shrinks the first failure of each kind; the others of the kind tell nothing new.
@@ -233,8 +266,7 @@ pub struct Replay {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tribunal_contract::{Answer, Call, Fault, StateId};
-    use tribunal_runner::Trouble;
+    use tribunal_contract::{Answer, Call, StateId};
 
     /// Answers nothing; refuses or hangs.
     struct Mute {
@@ -306,6 +338,101 @@ mod tests {
         assert_eq!(examined.findings[0].smallest.as_deref(), Some("basic/sized/12"));
         assert_eq!(examined.findings[1].smallest, None, "one of each kind is shrunk");
         assert_eq!(subject.restarts, 0, "a refusal leaves the subject well");
+    }
+
+    /// Makes states that it cannot let go of.
+    struct Clinging;
+
+    impl Subject for Clinging {
+        fn call(&mut self, _: &Call<'_>) -> Result<Answer, Trouble> {
+            let (outputs, inputs_changed) = (vec![], vec![]);
+            let (wrote_outside, changed_late) = (false, false);
+            Ok(Answer { outputs, wall_s: 0.0, cpu_s: 0.0, inputs_changed, wrote_outside, changed_late })
+        }
+        fn release(&mut self, _: StateId) -> Result<(), Trouble> {
+            Err(Fault::Deadline { limit_s: 5.0 }.into())
+        }
+        fn restart(&mut self) -> Result<(), Trouble> {
+            Ok(())
+        }
+    }
+
+    /// Makes a state, and leaves it.
+    struct Making(usize);
+
+    impl Case for Making {
+        fn id(&self) -> String {
+            format!("basic/making/{}", self.0)
+        }
+        fn family(&self) -> Family {
+            Family::Basic
+        }
+        fn dimension(&self) -> Dimension {
+            Dimension::Correctness
+        }
+        fn examine(&self, court: &mut Court<'_>) -> Result<Vec<Observation>, MachineError> {
+            let makes = Some(court.new_state());
+            let answer = court.call(&Call { operation: "forward", inputs: vec![], outputs: vec![], makes });
+            match answer {
+                Err(Trouble::Machine(error)) => Err(error),
+                _ => Ok(vec![Observation::pass("answers", None)]),
+            }
+        }
+        fn smaller(&self) -> Vec<Box<dyn Case>> {
+            vec![]
+        }
+    }
+
+    fn makings(count: usize) -> Vec<Box<dyn Case>> {
+        (0..count).map(|index| Box::new(Making(index)) as Box<dyn Case>).collect()
+    }
+
+    #[test]
+    fn a_release_that_hangs_is_charged_and_not_waited_for_for_ever() {
+        let examined = examine(&makings(20), &mut Clinging, Seed(1), &Unwatched);
+        let charged: Vec<_> = examined.findings.iter().filter(|one| one.outcome == Outcome::Fail).collect();
+        assert_eq!(charged.len(), 3, "5 s each, and 12 are enough");
+        assert_eq!(charged[0].id, "basic/making/0:releases");
+        assert_eq!(charged[0].suspect.as_deref(), Some("endless_loop"));
+        assert_eq!(examined.omissions.len(), 1);
+    }
+
+    /// On a machine that fails at the second call; and, it may be, cannot start anything then.
+    struct Unlucky {
+        calls: usize,
+        starts: bool,
+    }
+
+    impl Subject for Unlucky {
+        fn call(&mut self, call: &Call<'_>) -> Result<Answer, Trouble> {
+            self.calls += 1;
+            if self.calls == 2 { Err(gone().into()) } else { Clinging.call(call) }
+        }
+        fn release(&mut self, _: StateId) -> Result<(), Trouble> {
+            Ok(())
+        }
+        fn restart(&mut self) -> Result<(), Trouble> {
+            if self.starts { Ok(()) } else { Err(gone().into()) }
+        }
+    }
+
+    fn gone() -> MachineError {
+        MachineError::System { doing: "starting".to_owned(), error: "gone".to_owned() }
+    }
+
+    #[test]
+    fn a_machine_that_fails_once_is_told_and_one_that_cannot_go_on_judges_nobody() {
+        let outcomes = |starts| -> Vec<(Outcome, Severity)> {
+            let mut subject = Unlucky { calls: 0, starts };
+            let examined = examine(&makings(4), &mut subject, Seed(1), &Unwatched);
+            assert_eq!(examined.omissions.is_empty(), starts, "{:?}", examined.omissions);
+            examined.findings.iter().map(|finding| (finding.outcome, finding.severity)).collect()
+        };
+        let severity_of_a_pass = outcomes(true)[0].1;
+        let pass = (Outcome::Pass, severity_of_a_pass);
+        let trouble = (Outcome::Infrastructure, Severity::Minor);
+        assert_eq!(outcomes(true), [pass, trouble, pass, pass]);
+        assert_eq!(outcomes(false), [pass, trouble, (Outcome::Infrastructure, Severity::Critical)]);
     }
 
     #[test]

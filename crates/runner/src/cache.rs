@@ -52,21 +52,34 @@ pub(crate) fn once<E: From<MachineError>>(
     let doing = |error| MachineError::system(format!("making {}", folder.display()))(error);
     create_open(parent)?;
     let lock_path = parent.join(format!(".lock-{name}"));
-    let lock = File::create(&lock_path).map_err(doing)?;
-    rustix::fs::flock(&lock, FlockOperation::LockExclusive)
-        .map_err(MachineError::system("locking the cache"))?;
-    if !folder.exists() {
+    let lock = lock(&lock_path).map_err(doing)?;
+    let made = if folder.exists() {
+        Ok(())
+    } else {
         let making = parent.join(format!(".making-{name}"));
         remove(&making)?; // of a process that was killed
         create_open(&making)?;
         make(&making).and_then(|()| Ok(fs::rename(&making, folder).map_err(doing)?)).inspect_err(|_| {
             // Only tidiness: the next one to come removes it too.
             let _ = remove(&making);
-        })?;
-    }
-    // Whoever waits for the lock finds the folder made; so does whoever makes a new one.
+        })
+    };
     let _ = fs::remove_file(&lock_path);
-    Ok(())
+    drop(lock);
+    made
+}
+
+/// Holds a lock that is removed before it is let go: who waited for one that is gone takes the next.
+fn lock(path: &Path) -> std::io::Result<File> {
+    loop {
+        let lock = File::create(path)?;
+        rustix::fs::flock(&lock, FlockOperation::LockExclusive)?;
+        let held = lock.metadata()?;
+        let is_held = |there: fs::Metadata| (there.dev(), there.ino()) == (held.dev(), held.ino());
+        if fs::metadata(path).is_ok_and(is_held) {
+            return Ok(lock);
+        }
+    }
 }
 
 /// Makes a folder that all may read, whatever the umask.
@@ -127,7 +140,11 @@ mod tests {
             Err(MachineError::Missing { what: "all".into(), remedy: "none".into() })
         });
         assert!(result.is_err());
-        assert!(!folder.exists() && !parent.path().join(".making-folder").exists());
+        assert_eq!(
+            fs::read_dir(parent.path()).unwrap().count(),
+            0,
+            "neither the folder, nor what was made of it, nor the lock"
+        );
         once::<MachineError>(&folder, |_| Ok(())).unwrap();
         assert!(folder.exists());
     }

@@ -309,6 +309,15 @@ mod tests {
     }
 
     #[test]
+    fn a_manifest_without_end_is_not_read() {
+        let folder = folder();
+        // It takes no room on the disk, and would take a terabyte of memory.
+        let manifest = fs::File::options().write(true).open(folder.path().join("tribunal.toml")).unwrap();
+        manifest.set_len(1 << 40).unwrap();
+        assert!(matches!(Submission::open(folder.path()), Err(SubmissionError::Unreadable { .. })));
+    }
+
+    #[test]
     fn the_hash_names_the_sources_and_nothing_else() {
         let folder = folder();
         let path = folder.path();

@@ -2,7 +2,7 @@
 //!
 //! Each run gets a copy of the submission's folder and an empty scratch folder, and nothing that an earlier run wrote. For a stand-in the
 //! file that implements the contract is replaced, and a socket leads to whoever answers in its place (see
-//! [`stand_in`](tribunal_contract::emit::stand_in)).
+//! [`stand_in`]).
 
 use std::ffi::OsStr;
 use std::fs;

@@ -197,6 +197,16 @@ impl Link {
         Self { socket, buffer: vec![0; PACKET_BYTES].into() }
     }
 
+    /// An end that waits so long, and no longer, for the other to make room for a packet: [`io::ErrorKind::WouldBlock`] is what comes of it then.
+    pub(crate) fn patient(socket: OwnedFd, patience: Duration) -> io::Result<Self> {
+        rustix::net::sockopt::set_socket_timeout(
+            &socket,
+            rustix::net::sockopt::Timeout::Send,
+            Some(patience.max(Duration::from_millis(1))),
+        )?;
+        Ok(Self::new(socket))
+    }
+
     /// Sends bytes as one packet. An end that is gone is no error here: receiving tells.
     pub(crate) fn send(&self, packet: &[u8]) -> io::Result<()> {
         self.send_with(packet, &[])
@@ -292,7 +302,10 @@ impl Link {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::gpu::wire::FromGpu;
 
     #[test]
     fn a_done_answers_its_go_and_no_other() {
@@ -306,6 +319,44 @@ mod tests {
         assert_eq!(fixed::read_crash(&fixed::crash(true)), Some(true));
         assert_eq!(fixed::read_crash(&go), None);
     }
+
+    proptest! {
+        #[test]
+        fn a_packet_is_a_message_that_can_be_sent_again_or_none(
+            at in 0..PACKETS.len(),
+            changed in prop::sample::select(PACKETS.to_vec()).prop_flat_map(tribunal_hostile::bytes),
+        ) {
+            serde_json::from_str::<serde_json::Value>(PACKETS[at]).unwrap();
+            if let Ok(message) = serde_json::from_slice::<FromHost>(&changed) {
+                let sent = serde_json::to_vec(&message).unwrap();
+                let again: FromHost = serde_json::from_slice(&sent).unwrap();
+                prop_assert_eq!(format!("{again:?}"), format!("{message:?}"));
+            }
+            if let Ok(message) = serde_json::from_slice::<FromGpu>(&changed) {
+                if let FromGpu::Ran { device_s } = message {
+                    prop_assert!(device_s.is_finite(), "JSON has no other numbers");
+                }
+                let sent = serde_json::to_vec(&message).unwrap();
+                let again: FromGpu = serde_json::from_slice(&sent).unwrap();
+                prop_assert_eq!(format!("{again:?}"), format!("{message:?}"));
+            }
+            let due = fixed::done(&fixed::go(7, 1), false).unwrap();
+            prop_assert!(changed == due || fixed::done(&changed, false) != Some(due));
+            fixed::read_crash(&changed);
+        }
+    }
+
+    const PACKETS: &[&str] = &[
+        r#"{"t":"hello","protocol":1,"runtime":"C ABI 1"}"#,
+        r#"{"t":"loaded","operations":["forward","backward"]}"#,
+        r#"{"t":"settled","changed":[0,2],"problem":{"kind":"refused","message":"no"}}"#,
+        r#"{"t":"failed","problem":{"kind":"memory","message":"x"}}"#,
+        r#"{"t":"hello","protocol":1,"device":{"name":"H100","capability":[9,0],"cuda":[13,0],"multiprocessors":132,"memory_bytes":85899345920,"l2_bytes":52428800}}"#,
+        r#"{"t":"loaded","image_bytes":4096}"#,
+        r#"{"t":"ran","device_s":0.00125}"#,
+        r#"{"t":"fetched","status":0}"#,
+        r#"{"t":"failed","what":"launch","message":"an illegal address"}"#,
+    ];
 
     #[test]
     fn an_answer_with_an_extra_field_is_not_understood() {

@@ -10,6 +10,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::{Method, Request, StatusCode, header};
 use http_body_util::BodyExt;
+use proptest::prelude::*;
 use quick_xml::Reader;
 use quick_xml::events::Event;
 use serde_json::Value;
@@ -373,6 +374,39 @@ async fn only_who_knows_the_token_writes() {
     assert_ne!(before.headers["etag"], after.headers["etag"]);
     let judging = server.post("/api/judgings", Some(TOKEN), "{\"path\": \".\"}".to_owned()).await;
     assert_eq!(judging.status, StatusCode::FORBIDDEN, "{}", judging.body);
+}
+
+/// Whatever is asked for is answered, and never as if the server were at fault.
+#[test]
+fn no_request_brings_the_server_down() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let server = runtime.block_on(Server::new());
+    let places = [
+        "/challenges/kv_cache?q=a&outcome=accepted&language=c&page=2",
+        "/contestants?q=%F0%9F&page=1",
+        "/contestants/two-pass-c",
+        "/verdicts/4375896f2369",
+        "/verdicts/4375896f2369/source/submission.c",
+        "/compare?with=two-pass-c&with=numpy-paged",
+        "/api/compare?with=two-pass-c&with=numpy-paged",
+        "/api/contestants/two-pass-c",
+        "/api/verdicts/4375896f2369/bundle",
+    ];
+    let body = Bundle { kept_at_ms: None, ..renamed("4375896f2369", "newcomer") }.line();
+    let place = proptest::sample::select(places.to_vec()).prop_flat_map(tribunal_hostile::mutated_text);
+    proptest!(tribunal_hostile::cases(256), |(place in place, posted in tribunal_hostile::text(&body), writes in 0..8)| {
+        let method = if writes == 0 { Method::POST } else { Method::GET };
+        let (place, posted) = if writes == 0 { ("/api/verdicts".to_owned(), posted) } else { (place, String::new()) };
+        // Not every text is the address of anything.
+        let Ok(address) = place.parse::<axum::http::Uri>() else { return Ok(()) };
+        let asked = request(method, "/").header(header::AUTHORIZATION, format!("Bearer {TOKEN}"));
+        let Ok(asked) = asked.uri(address).body(Body::from(posted)) else { return Ok(()) };
+        let answer = runtime.block_on(async {
+            tokio::time::timeout(Duration::from_secs(60), server.send(asked)).await.expect("an answer in time")
+        });
+        prop_assert!(!answer.status.is_server_error(), "{place}: {} {}", answer.status, answer.body);
+        prop_assert!(!answer.body.contains("<a>") && !answer.body.contains('\u{1b}'), "{place}: {}", answer.body);
+    });
 }
 
 #[tokio::test]

@@ -26,6 +26,8 @@ pub(crate) use cuda::{NVRTC_VARIABLE, clang, enter_if_compiler, nvrtc};
 
 /// How long a build may take.
 const DEADLINE: Duration = Duration::from_secs(600);
+/// Bytes that must be free for a build: cargo takes some tens of MiB for a crate without dependencies, a C compiler less.
+const ROOM_BYTES: u64 = 64 << 20;
 /// Bytes of a compiler's messages that are kept.
 const MESSAGE_BYTES: usize = 4000;
 
@@ -145,6 +147,7 @@ impl Workshop {
     ) -> Result<PathBuf, Trouble> {
         let folder = self.build_folder().join(key);
         once::<Trouble>(&folder, |making| {
+            has_room(making)?;
             let work = making.join("work");
             create_open(&work)?;
             make(&work, &making.join(name))?;
@@ -153,6 +156,25 @@ impl Workshop {
         })?;
         Ok(folder.join(name))
     }
+}
+
+/// Whether a build has room in `folder`. Asked before anything of the submission runs: a compiler that finds the disk full fails as it does for
+/// errors in its source, and what a compiler says is the submission's word.
+fn has_room(folder: &Path) -> Result<(), MachineError> {
+    let space = rustix::fs::statvfs(folder).map_err(MachineError::system("asking for room to build"))?;
+    let free = space.f_bavail.saturating_mul(space.f_frsize);
+    if free >= ROOM_BYTES {
+        return Ok(());
+    }
+    Err(MachineError::Missing {
+        what: format!(
+            "room to build in {}, where {} MiB of {} are free",
+            folder.display(),
+            free >> 20,
+            ROOM_BYTES >> 20
+        ),
+        remedy: "free some, or name a folder on another disk by XDG_CACHE_HOME".into(),
+    })
 }
 
 fn refusal(message: String) -> Trouble {

@@ -163,7 +163,9 @@ fn wait_for_any(streams: &[Stream; 2]) -> [bool; 2] {
 
 #[cfg(test)]
 mod tests {
-    use super::clean;
+    use proptest::prelude::*;
+
+    use super::{clean, hidden};
 
     #[test]
     fn escapes_and_reordering_are_stripped_and_text_stays() {
@@ -171,5 +173,14 @@ mod tests {
         assert_eq!(clean("x\u{202e}y\u{2066}z\u{200b}\u{feff}".as_bytes()), "xyz");
         assert_eq!(clean("Größe 数 ∑ é".as_bytes()), "Größe 数 ∑ é");
         assert_eq!(clean(b"\xff\xfe"), "\u{fffd}\u{fffd}");
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_that_acts_is_left_of_any_bytes(bytes in tribunal_hostile::bytes("a\x1b[31m\u{202e}\u{e0001}\r\n\tb".as_bytes())) {
+            let text = clean(&bytes);
+            prop_assert!(text.chars().all(|c| c == '\n' || c == '\t' || !hidden(c)), "{text:?}");
+            prop_assert_eq!(clean(text.as_bytes()), text);
+        }
     }
 }

@@ -10,7 +10,7 @@
 pub(crate) mod wire;
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use serde::{Deserialize, Serialize};
@@ -314,7 +314,9 @@ impl Host {
             memory_bytes: 0,
             l2_bytes: 0,
         };
-        let mut host = Self { caged, link: Link::new(ours), device, arenas: None, dead: None };
+        let link = Link::patient(ours, Duration::from_secs_f64(RUN_S))
+            .map_err(MachineError::system("preparing a connection"))?;
+        let mut host = Self { caged, link, device, arenas: None, dead: None };
         match host.hear(START_S) {
             Ok(FromGpu::Hello { protocol: PROTOCOL, device }) => {
                 host.device = Device { name: clean(device.name.as_bytes()), ..device };
@@ -366,19 +368,17 @@ impl Host {
     }
 
     fn receive(&mut self, limit_s: f64) -> Result<Vec<u8>, Trouble> {
-        let deadline = Instant::now() + std::time::Duration::from_secs_f64(limit_s);
+        let deadline = Instant::now() + Duration::from_secs_f64(limit_s);
         let received =
             self.link.receive(deadline).map_err(MachineError::system("listening to the GPU's host"))?;
         let fault = match received {
             Received::Packet(packet) => return Ok(packet.to_vec()),
             Received::Oversized => Fault::Protocol { message: "a packet longer than any".into() },
             Received::TimedOut => Fault::Deadline { limit_s },
-            Received::Closed => {
-                match self.caged.wait(Some(Instant::now() + std::time::Duration::from_secs(2)))? {
-                    Ended::Exited(code) => Fault::Exited { code },
-                    ended => Fault::Device { message: format!("its host {ended}") },
-                }
-            }
+            Received::Closed => match self.caged.wait(Some(Instant::now() + Duration::from_secs(2)))? {
+                Ended::Exited(code) => Fault::Exited { code },
+                ended => Fault::Device { message: format!("its host {ended}") },
+            },
         };
         Err(self.die(fault))
     }

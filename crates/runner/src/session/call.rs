@@ -136,7 +136,7 @@ impl Session {
     pub fn call_weighed(&mut self, call: &Call<'_>) -> Result<(Answer, u64), Trouble> {
         self.prepare(call)?;
         let pid = self.pid();
-        let before = Memory::of(pid)?;
+        let before = self.memory()?;
         // Where the kernel does not let us forget it, an earlier peak hides as much of this one.
         let floor = if gauge::forget_peak(pid) { before.resident_bytes } else { before.peak_bytes };
         self.finish(Some(floor))
@@ -150,9 +150,10 @@ impl Session {
         // The number must not be known before: a DONE sent early would be accepted.
         let (id, nonce) = (self.random.next() as u32, self.random.next());
         let (go, limit_s) = (fixed::go(id, nonce), self.limits.call_s);
-        let cpu_start = self.host.clock.read()?;
+        let cpu_start = self.cpu()?;
         let start = Instant::now();
-        self.host.link.send(&go).map_err(MachineError::system("releasing the call"))?;
+        let sent = self.host.link.send(&go);
+        self.host.said(&self.limits, "releasing the call", sent)?;
         let heard = self.host.listen(limit_s, Some(&go))?;
         let wall_s = start.elapsed().as_secs_f64() + pending.early_s;
 
@@ -178,7 +179,8 @@ impl Session {
         let copied = pending.watched.sample_of(&outputs);
 
         let settle = fixed::settle(id, nonce);
-        self.host.link.send(&settle).map_err(MachineError::system("settling the call"))?;
+        let sent = self.host.link.send(&settle);
+        self.host.said(&self.limits, "settling the call", sent)?;
         let inputs_changed = match self.hear(self.limits.load_s)? {
             FromHost::Settled { changed, problem: None } if !failed => changed,
             FromHost::Settled { problem: Some(problem), .. } if failed => return Err(self.failed(problem)),
@@ -193,7 +195,8 @@ impl Session {
         let arenas = self.host.arenas.as_ref().expect("as above");
         let changed_late = seen != copied || pending.watched.sample(&arenas.outputs) != copied;
         let answer = Answer { outputs, wall_s, cpu_s, inputs_changed, wrote_outside, changed_late };
-        Ok((answer, peak?.unwrap_or(0)))
+        let peak = peak.map_err(|error| self.host.unread(&self.limits, error))?;
+        Ok((answer, peak.unwrap_or(0)))
     }
 
     /// Makes arenas for so many bytes unless there are. The host drops the old ones.
@@ -217,10 +220,8 @@ impl Session {
         }
         let message = ToHost::Arena { inputs_bytes: inputs.capacity(), outputs_bytes: outputs.capacity() };
         let fds: [BorrowedFd<'_>; 2] = [inputs.fd(), outputs.fd()];
-        self.host
-            .link
-            .send_json_with(&message, &fds)
-            .map_err(MachineError::system("sharing memory with the host"))?;
+        let sent = self.host.link.send_json_with(&message, &fds);
+        self.host.said(&self.limits, "sharing memory with the host", sent)?;
         match self.hear(self.limits.load_s)? {
             FromHost::Mapped {} => {
                 self.host.arenas = Some(Arenas { inputs, outputs });

@@ -1,11 +1,13 @@
 //! Listens to a host, and finds out how it ended when it does not answer.
 
+use std::io;
 use std::time::{Duration, Instant};
 
 use tribunal_contract::Fault;
 
 use super::{Host, SessionLimits};
 use crate::cage::{Ended, clean};
+use crate::gauge::Memory;
 use crate::wire::{FromHost, Received, fixed};
 use crate::{MachineError, Trouble};
 
@@ -65,6 +67,29 @@ impl Host {
             return Err(self.autopsy(limits, at_input));
         }
         serde_json::from_slice(packet).map_err(|_| self.tampered("a message", packet))
+    }
+
+    /// What came of sending. Who leaves so many messages unread that there is no room for another is too slow.
+    pub(super) fn said(
+        &mut self,
+        limits: &SessionLimits,
+        doing: &str,
+        sent: io::Result<()>,
+    ) -> Result<(), Trouble> {
+        match sent {
+            Ok(()) => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(self.too_slow(limits.load_s)),
+            Err(error) => Err(MachineError::system(doing)(error).into()),
+        }
+    }
+
+    /// The kernel's books have nothing on the host. Where they have something on the judge, that is because the host has ended, or its first thread
+    /// has: the submission's doing, and no trouble of the machine.
+    pub(super) fn unread(&mut self, limits: &SessionLimits, error: MachineError) -> Trouble {
+        match Memory::of(rustix::process::getpid()) {
+            Ok(_) => self.autopsy(limits, false),
+            Err(_) => error.into(),
+        }
     }
 
     /// The host did not answer in time.

@@ -30,7 +30,7 @@ use crate::arena::Shared;
 use crate::cage::{Applied, Cage, Caged, Output};
 use crate::gauge::{CpuClock, Memory};
 use crate::wire::{FromHost, Link, Problem, ProblemKind, ToHost};
-use crate::{Artefact, MachineError, Submission, Trouble};
+use crate::{Artefact, Submission, Trouble};
 
 use call::Pending;
 use start::Plan;
@@ -118,7 +118,7 @@ impl Session {
     /// Starts a host and loads the submission in it.
     ///
     /// # Errors
-    /// [`Fault::Load`] and its like if loading fails, [`MachineError`] if the host cannot be started.
+    /// [`Fault::Load`] and its like if loading fails, [`MachineError`](crate::MachineError) if the host cannot be started.
     pub fn start(
         cage: &Cage,
         submission: &Submission,
@@ -172,19 +172,26 @@ impl Session {
     /// Memory of the host process at this moment and at its highest, by the kernel's books.
     ///
     /// # Errors
-    /// [`MachineError::System`] if the process is gone.
-    pub fn memory(&self) -> Result<Memory, MachineError> {
-        Memory::of(self.host.caged.pid())
+    /// The [`Fault`] that ended the process, if it is gone.
+    pub fn memory(&mut self) -> Result<Memory, Trouble> {
+        self.alive()?;
+        Memory::of(self.pid()).map_err(|error| self.host.unread(&self.limits, error))
     }
 
     /// Processor seconds that the host uses in the next `window`, in which nothing is asked of it.
     ///
     /// # Errors
-    /// [`MachineError::System`] if the process is gone.
-    pub fn idle_cpu_s(&self, window: Duration) -> Result<f64, MachineError> {
-        let before = self.host.clock.read()?;
+    /// The [`Fault`] that ended the process, if it is gone.
+    pub fn idle_cpu_s(&mut self, window: Duration) -> Result<f64, Trouble> {
+        let before = self.cpu()?;
         std::thread::sleep(window);
-        Ok((self.host.clock.read()? - before).as_secs_f64())
+        Ok((self.cpu()? - before).as_secs_f64())
+    }
+
+    /// Processor time of the host so far.
+    fn cpu(&mut self) -> Result<Duration, Trouble> {
+        self.alive()?;
+        self.host.clock.read().map_err(|error| self.host.unread(&self.limits, error))
     }
 
     /// The host's process id, in the judge's namespace.
@@ -236,8 +243,8 @@ impl Session {
     }
 
     fn say(&mut self, message: &ToHost) -> Result<(), Trouble> {
-        self.host.link.send_json(message).map_err(MachineError::system("talking to the host"))?;
-        Ok(())
+        let sent = self.host.link.send_json(message);
+        self.host.said(&self.limits, "talking to the host", sent)
     }
 
     fn hear(&mut self, limit_s: f64) -> Result<FromHost, Trouble> {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
@@ -119,9 +120,11 @@ pub(super) fn start(cage: &Cage, plan: &Plan, limits: &SessionLimits) -> Result<
     // The cage closes our copy of the other end, so that the death of the host is the end of the connection.
     let caged = cage.spawn(policy)?;
     let clock = CpuClock::of(caged.pid())?;
+    let link = Link::patient(ours, Duration::from_secs_f64(limits.load_s))
+        .map_err(MachineError::system("preparing a connection"))?;
     let mut host = Host {
         caged,
-        link: Link::new(ours),
+        link,
         clock,
         runtime: String::new(),
         operations: Vec::new(),
@@ -168,7 +171,8 @@ impl Host {
             folder: text(&plan.folder)?,
             operations: plan.operations.clone(),
         };
-        self.link.send_json(&load).map_err(MachineError::system("talking to the host"))?;
+        let sent = self.link.send_json(&load);
+        self.said(limits, "talking to the host", sent)?;
         match self.hear(limits, limits.load_s)? {
             FromHost::Loaded { operations } => {
                 self.operations =
