@@ -134,9 +134,9 @@ impl Trial<'_> {
             Ok(_) => {}
         }
         let mut parts = self.defects();
-        // What no test of anything could pass.
-        parts.push(Part { who: Who::Mutant(0), defect: None, what: variants.mutants[0].variant.name });
-        parts.push(Part { who: Who::Refuses, defect: None, what: "refuses every call" });
+        // What no test of anything could pass: not one of answers, and not one of refusals.
+        parts.push(Part { who: Who::Zeros, defect: None, what: "zeros for every call" });
+        parts.push(Part { who: Who::Refuses, defect: None, what: "refusals of every call" });
         parts.push(last);
         parts.shuffle(&mut self.plan.seed.rng("order of stand-ins"));
         let played = self.play_all(&parts, deadline);
@@ -236,10 +236,10 @@ fn rule(own: &Ran, played: &[(Part, Result<Ran, Trouble>)], tested: &mut Tested)
     }
 }
 
-/// The tests that pass on everything, as far as they have names: answers of zeros, and no answers at all.
+/// The tests that pass on everything, as far as they have names: on zeros for every call, and on refusals of every call.
 fn never_failing(own: &Ran, played: &[(Part, Result<Ran, Trouble>)]) -> Vec<String> {
     let hopeless = |who| played.iter().any(|(part, ran)| part.who == who && ran.is_ok());
-    if !hopeless(Who::Mutant(0)) || !hopeless(Who::Refuses) {
+    if !hopeless(Who::Zeros) || !hopeless(Who::Refuses) {
         return Vec::new();
     }
     let mut passing: BTreeSet<String> =
@@ -386,7 +386,7 @@ mod tests {
         let played = |zeros: Ran| {
             vec![
                 (part(Who::Honest(1), None), ran(0, both)),
-                (part(Who::Mutant(0), None), zeros),
+                (part(Who::Zeros, None), zeros),
                 (part(Who::Refuses, None), ran(1, one)),
             ]
         };

@@ -9,7 +9,7 @@ use std::io::{self, Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tribunal_contract::emit::stand_in::RELEASE;
-use tribunal_contract::{Argument, Call, DType, Fault, Kind, Operation, StateId, Tensor, TensorSpec};
+use tribunal_contract::{Answer, Argument, Call, DType, Fault, Kind, Operation, StateId, Tensor, TensorSpec};
 use tribunal_runner::cage::{Cage, Caged, Policy, Profile};
 use tribunal_runner::{MachineError, Trouble, suite};
 
@@ -30,6 +30,8 @@ pub enum Who {
     Mutant(usize),
     /// Nobody: every call is refused.
     Refuses,
+    /// Nobody: every call is answered with zeros, whatever it asks for.
+    Zeros,
 }
 
 impl Who {
@@ -38,6 +40,7 @@ impl Who {
             Self::Honest(index) => format!("honest/{index}"),
             Self::Mutant(index) => format!("mutant/{index}"),
             Self::Refuses => "refuses".to_owned(),
+            Self::Zeros => "zeros".to_owned(),
         }
     }
 
@@ -46,7 +49,8 @@ impl Who {
         match word.split_once('/') {
             Some(("honest", place)) => index(place).map(Self::Honest),
             Some(("mutant", place)) => index(place).map(Self::Mutant),
-            _ => (word == "refuses").then_some(Self::Refuses),
+            _ if word == "refuses" => Some(Self::Refuses),
+            _ => (word == "zeros").then_some(Self::Zeros),
         }
     }
 }
@@ -106,6 +110,7 @@ impl Clerk {
             Who::Honest(index) => variants.honest.get(index).map(|variant| variant.stand()),
             Who::Mutant(index) => variants.mutants.get(index).map(|mutant| mutant.variant.stand()),
             Who::Refuses => None,
+            Who::Zeros => Some(Box::new(Zeros) as Box<dyn Subject>),
         };
         Self { challenge, subject, next: 0, states: HashMap::new() }
     }
@@ -239,6 +244,31 @@ impl Clerk {
     }
 }
 
+/// Answers everything, and nothing rightly.
+struct Zeros;
+
+impl Subject for Zeros {
+    fn call(&mut self, call: &Call<'_>) -> Result<Answer, Trouble> {
+        let zeros = |spec: &TensorSpec| Tensor::from_bytes(spec.clone(), vec![0; spec.size_bytes()]);
+        Ok(Answer {
+            outputs: call.outputs.iter().map(zeros).collect(),
+            wall_s: 0.0,
+            cpu_s: 0.0,
+            inputs_changed: Vec::new(),
+            wrote_outside: false,
+            changed_late: false,
+        })
+    }
+
+    fn release(&mut self, _: StateId) -> Result<(), Trouble> {
+        Ok(())
+    }
+
+    fn restart(&mut self) -> Result<(), Trouble> {
+        Ok(())
+    }
+}
+
 /// An argument that came over the socket.
 #[derive(Debug)]
 enum Given {
@@ -353,6 +383,7 @@ mod tests {
         };
         assert_eq!(indices(Who::Honest(0)).unwrap(), [1, 3]);
         assert!(indices(Who::Refuses).is_err());
+        assert_eq!(indices(Who::Zeros).unwrap(), [0, 0]);
         let mutants = crate::challenges::find("fused_softmax_topk").unwrap().variants().mutants;
         let from_one = mutants.iter().position(|mutant| mutant.variant.name == "indices from 1").unwrap();
         assert_eq!(indices(Who::Mutant(from_one)).unwrap(), [2, 4]);
@@ -375,7 +406,7 @@ mod tests {
 
     #[test]
     fn every_word_is_understood() {
-        for who in [Who::Honest(3), Who::Mutant(12), Who::Refuses] {
+        for who in [Who::Honest(3), Who::Mutant(12), Who::Refuses, Who::Zeros] {
             assert_eq!(Who::parse(&who.word()), Some(who));
         }
         assert_eq!(Who::parse("mutant/-1"), None);
