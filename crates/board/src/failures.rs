@@ -19,7 +19,7 @@ pub(crate) struct Kind<'a> {
     pub(crate) title: String,
     /// The inputs and results that the checks name: `dx`, `dgamma`.
     pub(crate) fields: Vec<&'static str>,
-    /// The plainest of the gravest messages; of defects that nobody noticed, all.
+    /// The plainest of the gravest messages; where each is to be named, all.
     pub(crate) message: Cow<'a, str>,
     /// How many cases of which family, in the order of the families.
     pub(crate) families: Vec<(&'static str, usize)>,
@@ -47,8 +47,8 @@ impl Kind<'_> {
         if self.finding.is_of_kernel() {
             return words::count(self.cases(), "place");
         }
-        if self.finding.suspect.as_deref() == Some(UNNOTICED) {
-            return words::count(self.cases(), "defect");
+        if let Some((_, what)) = listed(self.finding.suspect.as_deref()) {
+            return words::count(self.cases(), what);
         }
         match self.families.as_slice() {
             [(family, cases)] => words::count(*cases, &format!("{family} case")),
@@ -61,8 +61,12 @@ impl Kind<'_> {
     }
 }
 
-/// What tests are charged with that pass with a defect in the submission's place.
-const UNNOTICED: &str = "defect_unnoticed";
+/// What a submission's own tests are charged with, and of what: each is named.
+const LISTED: [(&str, &str); 2] = [("defect_unnoticed", "defect"), ("test_cannot_fail", "test")];
+
+fn listed(suspect: Option<&str>) -> Option<(&'static str, &'static str)> {
+    LISTED.into_iter().find(|(name, _)| suspect == Some(name))
+}
 
 /// The kinds of failure, the gravest first.
 pub(crate) fn kinds(verdict: &Verdict) -> Vec<Kind<'_>> {
@@ -106,9 +110,9 @@ fn kind<'a>(
         .expect("a kind has findings");
     // Each place has a message of its own.
     let message = if finding.is_of_kernel() { Some(finding.message.as_str()) } else { message };
-    let message = match suspect {
-        Some(UNNOTICED) => Cow::Owned(unnoticed(findings)),
-        _ => Cow::Borrowed(message.unwrap_or("")),
+    let message = match listed(suspect) {
+        Some(_) => Cow::Owned(list(findings)),
+        None => Cow::Borrowed(message.unwrap_or("")),
     };
     let mut fields: Vec<&'static str> = Vec::new();
     let mut cases: BTreeMap<_, BTreeSet<&str>> = BTreeMap::new();
@@ -134,7 +138,7 @@ fn kind<'a>(
 }
 
 /// Of several messages the words with which all begin, and then what each says.
-fn unnoticed(findings: &[&Finding]) -> String {
+fn list(findings: &[&Finding]) -> String {
     let each: Vec<(&str, &str)> = findings
         .iter()
         .map(|finding| finding.message.split_once(": ").unwrap_or(("", &finding.message)))
@@ -215,6 +219,24 @@ mod tests {
         assert_eq!(kinds.iter().map(|kind| kind.title.as_str()).collect::<Vec<_>>(), ["shared race"]);
         assert_eq!(kinds[0].extent(), "2 places");
         assert_eq!(kinds[0].smallest, "sanitizer/softmax/kernel.cu:25");
+    }
+
+    #[test]
+    fn every_defect_that_tests_miss_is_named() {
+        let mut verdict = samples::rejected();
+        let missed = |defect: &str| {
+            let mut missed = verdict.failures()[0].clone();
+            (missed.case, missed.check) = (format!("tests/{defect}"), "noticed".to_owned());
+            (missed.dimension, missed.smallest) = (Dimension::Tests, None);
+            missed.message = format!("its tests do not notice: {defect}");
+            missed.suspect = Some("defect_unnoticed".to_owned());
+            missed
+        };
+        verdict.findings = vec![missed("rows_mixed"), missed("zeros")];
+        let kinds = kinds(&verdict);
+        assert_eq!(kinds.len(), 1);
+        assert_eq!(kinds[0].message, "its tests do not notice: rows_mixed; zeros");
+        assert_eq!(kinds[0].extent(), "2 defects");
     }
 
     #[test]

@@ -231,7 +231,7 @@ fn rule(own: &Ran, played: &[(Part, Result<Ran, Trouble>)], tested: &mut Tested)
         tested.push(defect, "noticed", outcome, severity, message);
     }
     for name in never_failing(own, played) {
-        let message = format!("{name} passes whatever stands in its code's place: it cannot fail");
+        let message = format!("passes whatever stands in its code's place, so it cannot fail: {name}");
         tested.push(&name, "can_fail", Outcome::Fail, Severity::Note, message);
     }
 }

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use tribunal_contract::Language;
-use tribunal_contract::emit::stand_in;
+use tribunal_contract::emit::{c_header, stand_in};
 
 use crate::build::cargo::Toolchain;
 use crate::build::{copy_sources, tools};
@@ -208,7 +208,7 @@ impl<'a> Suite<'a> {
             Language::Rust => stand_in::rust_library(challenge),
             Language::C | Language::Cuda => {
                 let header = path.with_file_name("tribunal.h");
-                write_anew(&header, &stand_in::c_header(challenge))?;
+                write_anew(&header, &c_header(challenge))?;
                 stand_in::c_source(challenge)
             }
         };

@@ -11,7 +11,7 @@
 //! A tensor is its dtype (an index into [`DType::ALL`](crate::DType::ALL)), its number of axes, an `i64` for each extent, and its elements; a
 //! state is a `u32`.
 
-use super::{c, rust};
+use super::rust;
 use crate::{Challenge, Field, Kind, Operation};
 
 /// In place of an operation's index: frees the state that follows.
@@ -47,7 +47,7 @@ fn letter(kind: Kind) -> char {
     }
 }
 
-/// A source in C, which is one in C++ too; it includes the header.
+/// A source in C, which is one in C++ too; it includes the [header](super::c_header).
 pub fn c_source(challenge: &Challenge) -> String {
     let mut text = C.replace("SOCKET_VARIABLE", SOCKET_VARIABLE);
     for (index, operation) in challenge.operations.iter().enumerate() {
@@ -89,11 +89,6 @@ pub fn rust_library(challenge: &Challenge) -> String {
                  unsafe { stand_in_go(&mut f, std::ptr::null_mut()) };\n}\n";
     }
     text
-}
-
-/// The C header, for a stand-in in C.
-pub fn c_header(challenge: &Challenge) -> String {
-    c::header(challenge)
 }
 
 fn makes_states(challenge: &Challenge) -> bool {
