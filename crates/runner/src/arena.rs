@@ -1,8 +1,7 @@
 //! Memory that judge and host share: sealed files that live nowhere.
 //!
-//! Inputs can be written by the judge alone, outputs by both; neither can be resized, so a host cannot pull a page
-//! away from under the judge. The bytes may change at any moment, so the judge never forms a reference to them: it copies them out by
-//! raw pointer and looks at the copy.
+//! None can be resized, so a host cannot pull a page away from under the judge. The bytes may change at any moment, so the judge
+//! never forms a reference to them: it copies them out by raw pointer and looks at the copy.
 
 use std::ffi::c_void;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -20,6 +19,9 @@ pub(crate) const POISON: u8 = 0xf0;
 
 /// Bytes before and after each output that must stay as they are.
 pub(crate) const GUARD_BYTES: usize = 1024;
+
+/// What memory is given out by.
+pub(crate) const PAGE_BYTES: usize = 4096;
 
 /// Smallest capacity: small sessions stay small.
 const CAPACITY_BYTES_MIN: usize = 64 << 10;
@@ -60,8 +62,8 @@ pub(crate) fn gaps(slots: &[Slot], total: usize) -> impl Iterator<Item = Slot> {
     starts.zip(ends).map(|(start, end)| Slot { offset: start, len: end - start })
 }
 
-/// A capacity with room for `need` bytes.
-fn capacity_for(need: usize) -> usize {
+/// A capacity with room for `need` bytes, and for more.
+pub(crate) fn roomy(need: usize) -> usize {
     if need > CAPACITY_STEP_BYTES {
         need.next_multiple_of(CAPACITY_STEP_BYTES)
     } else {
@@ -90,10 +92,9 @@ pub(crate) struct Shared {
 unsafe impl Send for Shared {}
 
 impl Shared {
-    /// Makes shared memory for at least `need` bytes.
-    pub(crate) fn new(need: usize, access: Access) -> Result<Self, MachineError> {
-        let failed = || MachineError::system(format!("making {need} bytes of shared memory"));
-        let capacity = capacity_for(need);
+    /// Makes `capacity` bytes of shared memory, which is zeros.
+    pub(crate) fn new(capacity: usize, access: Access) -> Result<Self, MachineError> {
+        let failed = || MachineError::system(format!("making {capacity} bytes of shared memory"));
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let fd = rustix::fs::memfd_create("tribunal", flags | MemfdFlags::NOEXEC_SEAL)
             .or_else(|_| rustix::fs::memfd_create("tribunal", flags)) // kernels before 6.3
@@ -107,7 +108,8 @@ impl Shared {
                 std::ptr::null_mut(),
                 capacity,
                 ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::SHARED,
+                // Populated here and now, so that no host has to clear pages.
+                MapFlags::SHARED | MapFlags::POPULATE,
                 &fd,
                 0,
             )
@@ -158,6 +160,18 @@ impl Shared {
         bytes
     }
 
+    /// Whether these bytes stand at `offset`.
+    pub(crate) fn holds(&self, offset: usize, bytes: &[u8]) -> bool {
+        let mut copy = [0; PAGE_BYTES];
+        bytes.chunks(copy.len()).zip((offset..).step_by(copy.len())).all(|(chunk, offset)| {
+            // SAFETY: `at` checks that the range lies in the mapping; the copy has room for it and is private.
+            unsafe {
+                std::ptr::copy_nonoverlapping(self.at(offset, chunk.len()), copy.as_mut_ptr(), chunk.len())
+            };
+            copy[..chunk.len()] == *chunk
+        })
+    }
+
     /// One byte as it is at this moment.
     pub(crate) fn peek(&self, offset: usize) -> u8 {
         // SAFETY: `at` checks that the byte lies in the mapping; volatile, since another process may write it.
@@ -206,7 +220,7 @@ mod tests {
 
     #[test]
     fn a_host_cannot_shrink_or_write_what_it_may_only_read() {
-        let shared = Shared::new(1, Access::Read).unwrap();
+        let shared = Shared::new(4096, Access::Read).unwrap();
         shared.write(3, b"abc");
         assert_eq!(shared.read(Slot { offset: 3, len: 3 }), b"abc");
         assert!(rustix::fs::ftruncate(shared.fd(), 0).is_err());
@@ -216,16 +230,30 @@ mod tests {
     }
 
     #[test]
+    fn a_byte_that_changed_is_noticed_wherever_it_is() {
+        let shared = Shared::new(16 << 10, Access::Write).unwrap();
+        let bytes: Vec<u8> = (0..9000_u32).map(|i| (i * 7) as u8).collect();
+        shared.write(100, &bytes);
+        assert!(shared.holds(100, &bytes) && shared.holds(5000, &[]));
+        for changed in [0, 4095, 4096, 8999] {
+            shared.write(100 + changed, &[bytes[changed] ^ 1]);
+            assert!(!shared.holds(100, &bytes), "{changed}");
+            shared.write(100 + changed, &bytes[changed..=changed]);
+        }
+        assert!(shared.holds(100, &bytes));
+    }
+
+    #[test]
     fn capacity_doubles_then_steps() {
-        assert_eq!(capacity_for(0), 64 << 10);
-        assert_eq!(capacity_for((64 << 10) + 1), 128 << 10);
-        assert_eq!(capacity_for(65 << 20), 128 << 20);
-        assert_eq!(capacity_for(129 << 20), 192 << 20);
+        assert_eq!(roomy(0), 64 << 10);
+        assert_eq!(roomy((64 << 10) + 1), 128 << 10);
+        assert_eq!(roomy(65 << 20), 128 << 20);
+        assert_eq!(roomy(129 << 20), 192 << 20);
     }
 
     #[test]
     #[should_panic(expected = "inside the arena")]
     fn reading_past_the_end_is_our_bug() {
-        Shared::new(1, Access::Write).unwrap().peek(64 << 10);
+        Shared::new(4096, Access::Write).unwrap().peek(4096);
     }
 }

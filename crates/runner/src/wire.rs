@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use tribunal_contract::{DType, TensorSpec};
 
 /// Version of the protocol.
-pub(crate) const PROTOCOL: u32 = 1;
+pub(crate) const PROTOCOL: u32 = 2;
 /// The most bytes of a packet.
 pub(crate) const PACKET_BYTES: usize = 64 << 10;
 
@@ -33,11 +33,11 @@ pub(crate) enum ToHost {
         /// What to look for in it.
         operations: Vec<String>,
     },
-    /// Two descriptors come with this: inputs, outputs.
+    /// A descriptor comes with this: outputs.
     Arena {
-        inputs_bytes: usize,
         outputs_bytes: usize,
     },
+    /// A descriptor comes with this: inputs, which are written when the call is released.
     Prepare(Prepare),
     Release {
         id: u32,
@@ -49,6 +49,7 @@ pub(crate) enum ToHost {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Prepare {
     pub(crate) operation: String,
+    pub(crate) inputs_bytes: usize,
     pub(crate) inputs: Vec<Input>,
     pub(crate) results: Vec<Expected>,
 }
@@ -103,7 +104,7 @@ pub(crate) enum FromHost {
     Loaded { operations: Vec<String> },
     Mapped {},
     Ready {},
-    Settled { changed: Vec<usize>, problem: Option<Problem> },
+    Settled { problem: Option<Problem> },
     Released {},
     Failed { problem: Problem },
 }
@@ -345,9 +346,9 @@ mod tests {
     }
 
     const PACKETS: &[&str] = &[
-        r#"{"t":"hello","protocol":1,"runtime":"C ABI 1"}"#,
+        r#"{"t":"hello","protocol":2,"runtime":"C ABI 1"}"#,
         r#"{"t":"loaded","operations":["forward","backward"]}"#,
-        r#"{"t":"settled","changed":[0,2],"problem":{"kind":"refused","message":"no"}}"#,
+        r#"{"t":"settled","problem":{"kind":"refused","message":"no"}}"#,
         r#"{"t":"failed","problem":{"kind":"memory","message":"x"}}"#,
         r#"{"t":"hello","protocol":1,"device":{"name":"H100","capability":[9,0],"cuda":[13,0],"multiprocessors":132,"memory_bytes":85899345920,"l2_bytes":52428800}}"#,
         r#"{"t":"loaded","image_bytes":4096}"#,

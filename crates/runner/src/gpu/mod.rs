@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use tribunal_contract::launch::Plan;
 use tribunal_contract::{Argument, Call, Fault, StateId, Tensor};
 
-use crate::arena::{Access, Shared, Slot, lay_out};
+use crate::arena::{Access, Shared, Slot, lay_out, roomy};
 use crate::cage::{Applied, Cage, Caged, Ended, Limits, Policy, Profile, clean};
 use crate::wire::{Link, PROTOCOL, Received, fixed};
 use crate::{MachineError, Trouble, host};
@@ -423,8 +423,8 @@ impl Host {
             return Ok(());
         }
         self.arenas = None;
-        let inputs = Shared::new(inputs_bytes.max(had_inputs), Access::Read)?;
-        let outputs = Shared::new(outputs_bytes.max(had_outputs), Access::Write)?;
+        let inputs = Shared::new(roomy(inputs_bytes.max(had_inputs)), Access::Read)?;
+        let outputs = Shared::new(roomy(outputs_bytes.max(had_outputs)), Access::Write)?;
         let message = ToGpu::Arena { inputs_bytes: inputs.capacity(), outputs_bytes: outputs.capacity() };
         if let Some(fault) = &self.dead {
             return Err(fault.clone().into());

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::wire::fixed;
 
 /// Regions watched at a time; those beyond go unnamed.
-const WATCHED_MAX: usize = 256;
+const WATCHED_MAX: usize = 512;
 
 static STARTS: [AtomicUsize; WATCHED_MAX] = [const { AtomicUsize::new(0) }; WATCHED_MAX];
 static LENGTHS: [AtomicUsize; WATCHED_MAX] = [const { AtomicUsize::new(0) }; WATCHED_MAX];

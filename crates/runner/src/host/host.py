@@ -10,6 +10,7 @@ import sys
 sys.path.extend(json.loads(sys.argv[1]))
 
 import _socket
+import ctypes
 import gc
 import importlib.util
 import mmap
@@ -18,7 +19,7 @@ import struct
 
 import numpy as np
 
-PROTOCOL = 1
+PROTOCOL = 2
 PACKET_BYTES = 64 << 10
 MESSAGE_CHARS = 2000
 JUDGE = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET, 0, 3)
@@ -88,27 +89,39 @@ def load(message):
     return module
 
 
-class Area:
-    """Shared memory. The judge can write the inputs, we cannot."""
+LIBC = ctypes.CDLL(None)
+LIBC.mmap.restype = ctypes.c_void_p
+LIBC.mmap.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long
+LIBC.munmap.argtypes = ctypes.c_void_p, ctypes.c_size_t
+NO_ADDRESS = ctypes.c_void_p(-1).value
 
-    def __init__(self, fd, length, prot):
+
+class Area:
+    """Memory that the judge shares, mapped for as long as an array looks at it. Python's own `mmap` would keep a descriptor as well."""
+
+    def __init__(self, fd, length):
         # Populated at once: no call pays for the first touch of a page.
-        self.memory = mmap.mmap(fd, length, mmap.MAP_SHARED | mmap.MAP_POPULATE, prot)
+        flags = mmap.MAP_SHARED | mmap.MAP_POPULATE
+        self.address, self.length = LIBC.mmap(None, length, mmap.PROT_READ | mmap.PROT_WRITE, flags, fd, 0), length
         os.close(fd)
+        if self.address == NO_ADDRESS:
+            self.length = 0
+            raise MemoryError("no memory for inputs or outputs")
+        self.__array_interface__ = {"version": 3, "data": (self.address, False), "shape": (length,), "typestr": "|u1"}
+
+    def __del__(self, unmap=LIBC.munmap):
+        if self.length:
+            unmap(self.address, self.length)
 
     def view(self, tensor):
-        return np.ndarray(tuple(tensor["shape"]), tensor["dtype"], self.memory, tensor["offset"])
+        return np.ndarray(tuple(tensor["shape"]), tensor["dtype"], np.asarray(self), tensor["offset"])
 
 
-def received_fds(ancillary):
+def received_fd(ancillary):
     for level, kind, data in ancillary:
         if level == _socket.SOL_SOCKET and kind == _socket.SCM_RIGHTS:
-            return struct.unpack("2i", data[:8])
-    raise OSError("no descriptors came with the arenas")
-
-
-def same(left, right):
-    return np.array_equal(left.reshape(-1).view(np.uint8), right.reshape(-1).view(np.uint8))
+            return struct.unpack("i", data[:4])[0]
+    raise OSError("no descriptor came with the message")
 
 
 def of_shape(shape):
@@ -145,15 +158,11 @@ class Call:
         self.function = getattr(module, message["operation"], None)
         if not callable(self.function):
             raise Failure("load", f"`{message['operation']}` is missing")
-        self.given, self.private, self.arguments = [], [], []
-        for index, argument in enumerate(message["inputs"]):
+        self.arguments = []
+        for argument in message["inputs"]:
             ((kind, value),) = argument.items()
             if kind == "tensor":
-                given = inputs.view(value)
-                private = given.copy()
-                # A view of our own: a submission may reshape the array that it gets in place.
-                self.given.append((index, given, private[...]))
-                value = private
+                value = inputs.view(value)
             elif kind == "real":
                 (value,) = struct.unpack("=d", struct.pack("=Q", value))
             elif kind == "state":
@@ -186,9 +195,6 @@ class Call:
                 np.copyto(place, as_array(result, name, place))
         self.value = value
 
-    def changed(self):
-        return [index for index, given, private in self.given if not same(given, private)]
-
 
 def answer(call, states):
     """From GO to the end of the call."""
@@ -210,17 +216,16 @@ def answer(call, states):
     if problem is None and call.makes is not None:
         position, state = call.makes
         states[state] = call.value[position]
-    changed = call.changed()
     # Gone before the judge hears of it: it may look at our memory next, and only states are to be in it.
     call.__dict__.clear()
-    say("settled", changed=changed, problem=problem)
+    say("settled", problem=problem)
 
 
 def serve():
-    module, inputs, outputs, states = None, None, None, {}
+    module, outputs, states = None, None, {}
     say("hello", protocol=PROTOCOL, runtime=f"CPython {sys.version.split()[0]}, numpy {np.__version__}")
     while True:
-        packet, ancillary, _, _ = JUDGE.recvmsg(PACKET_BYTES, _socket.CMSG_SPACE(8))
+        packet, ancillary, _, _ = JUDGE.recvmsg(PACKET_BYTES, _socket.CMSG_SPACE(4))
         if not packet:
             os._exit(0)
         message = json.loads(packet)
@@ -230,13 +235,13 @@ def serve():
                 module = load(message)
                 say("loaded", operations=[name for name in message["operations"] if callable(getattr(module, name, None))])
             elif kind == "arena":
-                inputs = outputs = None
-                read_fd, write_fd = received_fds(ancillary)
-                inputs = Area(read_fd, message["inputs_bytes"], mmap.PROT_READ)
-                outputs = Area(write_fd, message["outputs_bytes"], mmap.PROT_READ | mmap.PROT_WRITE)
+                outputs = None
+                outputs = Area(received_fd(ancillary), message["outputs_bytes"])
                 say("mapped")
             elif kind == "prepare":
+                inputs = Area(received_fd(ancillary), message["inputs_bytes"])
                 call = Call(module, states, inputs, outputs, message)
+                inputs = None
                 say("ready")
                 answer(call, states)
                 call = None

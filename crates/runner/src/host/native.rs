@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW, Symbol};
 use rustix::mm::{MapFlags, ProtFlags};
-use tribunal_contract::abi::{ABI_VERSION, ALIGNMENT_BYTES, DLDevice, DLTensor, MESSAGE_BYTES};
+use tribunal_contract::abi::{ABI_VERSION, DLDevice, DLTensor, MESSAGE_BYTES};
 
 use super::crash;
 use super::region::{Region, Retired};
@@ -33,7 +33,6 @@ pub(super) fn serve() -> ! {
     let mut host = Host {
         link: Link::new(socket),
         library: None,
-        inputs: None,
         outputs: None,
         states: HashMap::new(),
         retired: Retired::default(),
@@ -47,7 +46,6 @@ pub(super) fn serve() -> ! {
 struct Host {
     link: Link,
     library: Option<Library>,
-    inputs: Option<View>,
     outputs: Option<View>,
     states: HashMap<u32, State>,
     retired: Retired,
@@ -56,7 +54,7 @@ struct Host {
 /// A state of the submission, and the inputs that it still refers to.
 struct State {
     pointer: *mut c_void,
-    kept: Option<Region>,
+    kept: Option<[Region; 2]>,
 }
 
 impl Host {
@@ -70,10 +68,8 @@ impl Host {
             }
             let reply = match serde_json::from_slice(packet)? {
                 ToHost::Load { entry, operations, .. } => self.load(&entry, &operations),
-                ToHost::Arena { inputs_bytes, outputs_bytes } => {
-                    self.map(fds, inputs_bytes, outputs_bytes)?
-                }
-                ToHost::Prepare(prepare) => self.answer(&prepare)?,
+                ToHost::Arena { outputs_bytes } => self.map(only(fds)?, outputs_bytes)?,
+                ToHost::Prepare(prepare) => self.answer(&prepare, only(fds)?)?,
                 ToHost::Release { id } => self.release(id),
                 ToHost::Bye => return Ok(()),
             };
@@ -105,12 +101,9 @@ impl Host {
         FromHost::Loaded { operations }
     }
 
-    fn map(&mut self, fds: Vec<OwnedFd>, inputs: usize, outputs: usize) -> std::io::Result<FromHost> {
-        (self.inputs, self.outputs) = (None, None);
-        let [read_fd, write_fd] =
-            <[OwnedFd; 2]>::try_from(fds).map_err(|_| std::io::ErrorKind::InvalidData)?;
-        self.inputs = Some(View::new(read_fd, inputs, ProtFlags::READ)?);
-        self.outputs = Some(View::new(write_fd, outputs, ProtFlags::READ | ProtFlags::WRITE)?);
+    fn map(&mut self, outputs: OwnedFd, bytes: usize) -> std::io::Result<FromHost> {
+        self.outputs = None;
+        self.outputs = Some(View::new(outputs, bytes, ProtFlags::READ | ProtFlags::WRITE)?);
         Ok(FromHost::Mapped {})
     }
 
@@ -125,16 +118,14 @@ impl Host {
                 // SAFETY: the state came from this library and is released this once. What the library does with it is its own affair.
                 unsafe { release(pointer) };
             }
-            if let Some(region) = kept {
-                self.retired.take(region);
-            }
+            kept.into_iter().flatten().for_each(|region| self.retired.take(region));
         }
         FromHost::Released {}
     }
 
     /// One whole call: prepare, wait for GO, call, say DONE, wait for SETTLE. Returns what is said last.
-    fn answer(&mut self, prepare: &Prepare) -> std::io::Result<FromHost> {
-        let mut call = match self.prepare(prepare) {
+    fn answer(&mut self, prepare: &Prepare, inputs: OwnedFd) -> std::io::Result<FromHost> {
+        let mut call = match self.prepare(prepare, inputs) {
             Ok(call) => call,
             Err(problem) => return Ok(FromHost::Failed { problem }),
         };
@@ -156,7 +147,7 @@ impl Host {
         Ok(self.settle(prepare, call, status))
     }
 
-    fn prepare(&self, prepare: &Prepare) -> Result<PreparedCall, Problem> {
+    fn prepare(&self, prepare: &Prepare, inputs: OwnedFd) -> Result<PreparedCall, Problem> {
         let missing = || Problem {
             kind: ProblemKind::Load,
             message: format!("the symbol `tribunal_{}` is missing", prepare.operation),
@@ -167,43 +158,26 @@ impl Host {
             kind: ProblemKind::Memory,
             message: format!("no memory for the inputs: {error}"),
         };
-        let placed = || {
-            prepare.inputs.iter().filter_map(|input| match input {
-                Input::Tensor(tensor) => Some(tensor),
-                _ => None,
-            })
-        };
-        let need = placed().map(|tensor| slot_bytes(tensor.size_bytes())).sum();
-        let region = Region::new(need).map_err(no_memory)?;
-
-        let mut record = Vec::with_capacity(prepare.inputs.len() + prepare.results.len() + 2);
-        let mut offset = 0;
-        let mut private = Vec::new();
-        for (index, input) in prepare.inputs.iter().enumerate() {
+        let elements = Region::shared(&inputs, prepare.inputs_bytes).map_err(no_memory)?;
+        let tensors = prepare.inputs.len() + prepare.results.len();
+        let heads = Region::new(tensors * HEAD_BYTES).map_err(no_memory)?;
+        let mut record = Vec::with_capacity(tensors + 2);
+        for input in &prepare.inputs {
             record.push(match input {
                 Input::Tensor(tensor) => {
-                    let head = region.at(offset);
-                    let data = region.at(offset + HEAD_BYTES);
-                    offset += slot_bytes(tensor.size_bytes());
-                    let given = view(self.inputs.as_ref(), tensor);
-                    // SAFETY:
-                    // - `given` has `size_bytes` bytes in the arena (`View::at`), `data` as many in the region: the slot has room for head and elements;
-                    // - the two are different mappings.
-                    unsafe { std::ptr::copy_nonoverlapping(given, data, tensor.size_bytes()) };
-                    private.push((index, data as *const u8));
-                    write_head(head, data, tensor) as u64
+                    let data = elements.at(tensor.offset);
+                    write_head(heads.at(record.len() * HEAD_BYTES), data, tensor) as u64
                 }
                 Input::Real(bits) => *bits,
                 Input::Integer(value) => value.cast_unsigned(),
                 Input::State(id) => self.states.get(id).map_or(0, |state| state.pointer as u64),
             });
         }
-        let heads = Region::new(prepare.results.len() * HEAD_BYTES).map_err(no_memory)?;
-        for (index, Expected { place, .. }) in prepare.results.iter().enumerate() {
+        for Expected { place, .. } in &prepare.results {
             record.push(match place {
                 Place::Tensor(tensor) => {
-                    write_head(heads.at(index * HEAD_BYTES), view(self.outputs.as_ref(), tensor), tensor)
-                        as u64
+                    let data = view(self.outputs.as_ref(), tensor);
+                    write_head(heads.at(record.len() * HEAD_BYTES), data, tensor) as u64
                 }
                 Place::State(_) => 0,
             });
@@ -213,36 +187,21 @@ impl Host {
         }
         let mut message = Box::new([0_u8; MESSAGE_BYTES]);
         record.push(message.as_mut_ptr() as u64);
-        Ok(PreparedCall { operation, record, region, heads, private, message })
+        Ok(PreparedCall { operation, record, regions: [elements, heads], message })
     }
 
-    /// After the call: looks whether inputs changed, takes up the new state, and ends the life of the inputs.
+    /// After the call: takes up the new state, and ends the life of the inputs.
     fn settle(&mut self, prepare: &Prepare, call: PreparedCall, status: i32) -> FromHost {
-        let PreparedCall { record, region, private, message, .. } = call;
-        let mut changed = Vec::new();
-        for (index, data) in private {
-            let Input::Tensor(tensor) = &prepare.inputs[index] else { continue };
-            let len = tensor.size_bytes();
-            let given = view(self.inputs.as_ref(), tensor);
-            // SAFETY: both point to `len` bytes that nobody writes now: the judge waits for our answer, the call is over.
-            // (A thread that the submission left running may; it can only make this process wrong about itself.)
-            let same =
-                unsafe { std::slice::from_raw_parts(data, len) == std::slice::from_raw_parts(given, len) };
-            if !same {
-                changed.push(index);
-            }
-        }
-        let mut region = Some(region);
+        let PreparedCall { record, regions, message, .. } = call;
+        let mut regions = Some(regions);
         if status == 0
             && let Some((position, id)) = makes(prepare)
         {
             let pointer = record[prepare.inputs.len() + position] as *mut c_void;
             let keeps = record[prepare.inputs.len() + prepare.results.len()] == 1;
-            self.states.insert(id, State { pointer, kept: region.take_if(|_| keeps) });
+            self.states.insert(id, State { pointer, kept: regions.take_if(|_| keeps) });
         }
-        if let Some(region) = region {
-            self.retired.take(region);
-        }
+        regions.into_iter().flatten().for_each(|region| self.retired.take(region));
         let problem = (status != 0).then(|| Problem {
             kind: ProblemKind::Refused,
             message: match CStr::from_bytes_until_nul(&message[..]) {
@@ -250,19 +209,15 @@ impl Host {
                 _ => format!("status {status}, without a message"),
             },
         });
-        FromHost::Settled { changed, problem }
+        FromHost::Settled { problem }
     }
 }
 
 struct PreparedCall {
     operation: Operation,
     record: Vec<u64>,
-    region: Region,
-    /// The outputs' tensors, shapes and strides.
-    #[expect(dead_code, reason = "the record points into it")]
-    heads: Region,
-    /// Index among the inputs, and first element.
-    private: Vec<(usize, *const u8)>,
+    /// The elements of the inputs; tensors, shapes and strides of inputs and outputs.
+    regions: [Region; 2],
     message: Box<[u8; MESSAGE_BYTES]>,
 }
 
@@ -283,9 +238,8 @@ fn makes(prepare: &Prepare) -> Option<(usize, u32)> {
     })
 }
 
-/// Bytes of an input in its region: head and elements.
-fn slot_bytes(elements: usize) -> usize {
-    HEAD_BYTES + elements.next_multiple_of(ALIGNMENT_BYTES)
+fn only(fds: Vec<OwnedFd>) -> std::io::Result<OwnedFd> {
+    <[OwnedFd; 1]>::try_from(fds).map(|[fd]| fd).map_err(|_| std::io::ErrorKind::InvalidData.into())
 }
 
 /// Writes the tensor, its shape and its strides at `head`, which has [`HEAD_BYTES`] bytes.
@@ -321,7 +275,7 @@ fn write_head(head: *mut u8, data: *mut u8, tensor: &Placed) -> *mut DLTensor {
 }
 
 fn view(view: Option<&View>, tensor: &Placed) -> *mut u8 {
-    view.expect("the judge maps the arenas before the first call").at(tensor.offset, tensor.size_bytes())
+    view.expect("the judge shares the outputs before the first call").at(tensor.offset, tensor.size_bytes())
 }
 
 /// A mapped arena.

@@ -1,23 +1,29 @@
-//! The private memory in which a native submission gets its inputs.
+//! The memory in which a native submission gets its inputs.
 //!
-//! Everything of one call lies in one mapping: tensors, shapes, strides and elements. When the call is over it is
+//! The elements of one call lie in one mapping, which the judge shares; tensors, shapes and strides in another. When the call is over both are
 //! emptied and made inaccessible, so that a pointer kept without leave ends in a crash that names
 //! its cause, not in a wrong answer that depends on luck.
 
 use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
 
-use rustix::mm::{MapFlags, MprotectFlags, ProtFlags};
+use rustix::mm::{MapFlags, ProtFlags};
 
 use super::crash;
+use crate::arena::PAGE_BYTES;
+
+const READ_WRITE: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
+/// No call pays for the first touch of a page.
+const POPULATE: MapFlags = MapFlags::POPULATE;
 
 /// Inaccessible regions that are kept so that their addresses are not given out again. Address space, no memory.
 const RETIRED_MAX: usize = 16;
 const RETIRED_BYTES_MAX: usize = 64 << 20;
 
-/// Private writable memory.
+/// Writable memory.
 #[derive(Debug)]
 pub(super) struct Region {
     base: NonNull<c_void>,
@@ -26,17 +32,28 @@ pub(super) struct Region {
 }
 
 impl Region {
-    /// Zeroed memory of `len` bytes, already populated: no call pays for the first touch of a page.
+    /// Zeroed private memory of `len` bytes.
     pub(super) fn new(len: usize) -> io::Result<Self> {
-        let len = len.max(1).next_multiple_of(4096);
-        let flags = MapFlags::PRIVATE | MapFlags::POPULATE;
+        let len = len.max(1).next_multiple_of(PAGE_BYTES);
         // SAFETY: the address is chosen by the kernel, so no existing mapping is touched.
         let base = unsafe {
-            rustix::mm::mmap_anonymous(std::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, flags)
+            rustix::mm::mmap_anonymous(std::ptr::null_mut(), len, READ_WRITE, MapFlags::PRIVATE | POPULATE)
         }?;
+        Ok(Self::watched(base, len))
+    }
+
+    /// The `len` bytes of a file, a multiple of pages.
+    pub(super) fn shared(file: &OwnedFd, len: usize) -> io::Result<Self> {
+        // SAFETY: as above; the file has `len` bytes and is sealed against shrinking.
+        let base = unsafe {
+            rustix::mm::mmap(std::ptr::null_mut(), len, READ_WRITE, MapFlags::SHARED | POPULATE, file, 0)
+        }?;
+        Ok(Self::watched(base, len))
+    }
+
+    fn watched(base: *mut c_void, len: usize) -> Self {
         let base = NonNull::new(base).expect("a mapping is not at address 0");
-        let watch = crash::watch(base.as_ptr() as usize, len);
-        Ok(Self { base, len, watch })
+        Self { base, len, watch: crash::watch(base.as_ptr() as usize, len) }
     }
 
     /// Address of byte `offset`.
@@ -48,12 +65,10 @@ impl Region {
 
     /// Gives the pages back and keeps the addresses, which from now on hold nothing.
     fn close(&self) {
-        // SAFETY: the mapping is ours, and nothing of this program refers to it any more. After the first call it reads
-        // as zeros, so that even where the second fails nothing of the inputs is left.
-        unsafe {
-            let _ = rustix::mm::madvise(self.base.as_ptr(), self.len, rustix::mm::Advice::LinuxDontNeed);
-            let _ = rustix::mm::mprotect(self.base.as_ptr(), self.len, MprotectFlags::empty());
-        }
+        let flags = MapFlags::PRIVATE | MapFlags::FIXED;
+        // SAFETY: the addresses are ours, and nothing of this program refers to them any more. If it fails, the old mapping stays or nothing does.
+        let _ =
+            unsafe { rustix::mm::mmap_anonymous(self.base.as_ptr(), self.len, ProtFlags::empty(), flags) };
     }
 }
 
@@ -62,7 +77,7 @@ impl Drop for Region {
         if let Some(watch) = self.watch {
             crash::unwatch(watch);
         }
-        // SAFETY: the mapping was made by `new` with these bounds and this value is its only owner.
+        // SAFETY: the mapping was made with these bounds and this value is its only owner.
         let _ = unsafe { rustix::mm::munmap(self.base.as_ptr(), self.len) };
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tribunal_contract::Fault;
 
-use super::{Host, SessionLimits};
+use super::{Arenas, Host, SessionLimits};
 use crate::cage::{Ended, clean};
 use crate::gauge::Memory;
 use crate::wire::{FromHost, Received, fixed};
@@ -133,7 +133,7 @@ impl Host {
 
     fn die(&mut self, fault: Fault) -> Trouble {
         self.pending = None;
-        self.arenas = None;
+        self.arenas = Arenas::default();
         self.dead = Some(fault.clone());
         fault.into()
     }

@@ -1,10 +1,11 @@
 //! A submission in its cage, and the judge's side of the conversation with it.
 //!
-//! A call has two halves. [`Session::prepare`] is untimed: the host gets the inputs and copies them to private, ordinary memory. What it works
-//! there beyond any copy's time is added to the call's.
-//! [`Session::go`] is timed by the judge's own clock, from the release of the call to the word that its outputs stand in
-//! the shared memory. At that word a few random bytes of them are looked at, before anything else; then all is copied, and what was looked at
-//! must still be the same.
+//! A call has two halves. [`Session::prepare`] is untimed: the host gets memory for the inputs, which holds nothing of them yet, and maps it.
+//! [`Session::go`] writes them, and is then timed by the judge's own clock, from the release of the call to the word that its outputs stand in
+//! the shared memory. What the host works before its release, beyond what any host does, is added. At its word a few random bytes of outputs and
+//! inputs are looked at, before anything else; then all outputs are copied, what was looked at must still be the same, and all inputs
+//! must be as they were written. So nothing can be known of the inputs before the clock runs, and what a submission does to
+//! them is seen by the judge itself.
 //!
 //! Nothing a host says is believed beyond that. Lies can only make a submission's own result worse: a wrong next
 //! message is [`Fault::Protocol`], an early one meets poison where the answer should be.
@@ -43,9 +44,9 @@ pub struct SessionLimits {
     pub call_s: f64,
     /// Seconds to load, to take up the inputs of a call, or to release a state.
     pub load_s: f64,
-    /// Bytes of memory beyond what its host needs: what it allocates, and its private copies of inputs.
+    /// Bytes of memory beyond what its host needs: what it allocates.
     pub memory_bytes: u64,
-    /// Bytes of memory shared with the judge: the tensors of one call. It takes as much as is needed.
+    /// Bytes of memory shared with the judge: the tensors of one call, and the inputs that states hold on to. It takes as much as is needed.
     pub arena_bytes: u64,
     /// Bytes it may print in a session.
     pub output_bytes: u64,
@@ -93,16 +94,18 @@ struct Host {
     clock: CpuClock,
     runtime: String,
     operations: Vec<String>,
-    arenas: Option<Arenas>,
+    arenas: Arenas,
     pending: Option<Pending>,
     states: BTreeSet<StateId>,
     /// The fault that ended it.
     dead: Option<Fault>,
 }
 
+#[derive(Default)]
 struct Arenas {
-    inputs: Shared,
-    outputs: Shared,
+    /// For calls that make no state: they may not keep their inputs.
+    inputs: Option<Shared>,
+    outputs: Option<Shared>,
 }
 
 impl std::fmt::Debug for Session {
@@ -148,7 +151,7 @@ impl Session {
     /// The submission's [`Fault`], or what the machine could not do.
     pub fn call(&mut self, call: &Call<'_>) -> Result<Answer, Trouble> {
         self.prepare(call)?;
-        self.go()
+        self.go(call)
     }
 
     /// Lets the submission forget a state.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
-use super::{Host, SessionLimits, fault_of};
+use super::{Arenas, Host, SessionLimits, fault_of};
 use crate::cage::{Cage, Limits, Policy, Profile};
 use crate::gauge::CpuClock;
 use crate::wire::{FromHost, Link, PROTOCOL, ToHost};
@@ -128,7 +128,7 @@ pub(super) fn start(cage: &Cage, plan: &Plan, limits: &SessionLimits) -> Result<
         clock,
         runtime: String::new(),
         operations: Vec::new(),
-        arenas: None,
+        arenas: Arenas::default(),
         pending: None,
         states: BTreeSet::new(),
         dead: None,

@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher, Hasher};
 
-use tribunal_contract::{Tensor, TensorSpec};
+use tribunal_contract::{Argument, Call, Tensor, TensorSpec};
 
 use crate::arena::{POISON, Shared, Slot, gaps};
 
@@ -25,6 +25,49 @@ impl Random {
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ (z >> 31)
+    }
+}
+
+/// Inputs and the memory that a submission sees them in, which is its to write to.
+pub(super) struct Handed<'a> {
+    arena: &'a Shared,
+    /// Each with its index among the arguments.
+    tensors: Vec<(usize, &'a [u8], Slot)>,
+}
+
+impl<'a> Handed<'a> {
+    pub(super) fn new(arena: &'a Shared, slots: &[Slot], call: &Call<'a>) -> Self {
+        let tensors = call.inputs.iter().enumerate().filter_map(|(index, argument)| match *argument {
+            Argument::Tensor(tensor) => Some((index, tensor.bytes())),
+            _ => None,
+        });
+        let tensors = tensors.zip(slots).map(|((index, bytes), slot)| (index, bytes, *slot)).collect();
+        Self { arena, tensors }
+    }
+
+    pub(super) fn write(&self) {
+        for (_, bytes, slot) in &self.tensors {
+            self.arena.write(slot.offset, bytes);
+        }
+    }
+
+    /// Looks at a few bytes, which nobody could know. Says which inputs they show to be changed.
+    pub(super) fn glance(&self, random: &mut Random) -> Vec<usize> {
+        let mut shares = self.tensors.iter().filter(|(_, bytes, _)| !bytes.is_empty()).collect::<Vec<_>>();
+        let each = SAMPLES / shares.len().max(1);
+        shares.retain(|(_, bytes, slot)| {
+            (0..each).any(|_| {
+                let byte = (random.next() % bytes.len() as u64) as usize;
+                self.arena.peek(slot.offset + byte) != bytes[byte]
+            })
+        });
+        shares.iter().map(|(index, ..)| *index).collect()
+    }
+
+    /// Which inputs are changed, all bytes looked at.
+    pub(super) fn changed(&self) -> Vec<usize> {
+        let changed = self.tensors.iter().filter(|(_, bytes, slot)| !self.arena.holds(slot.offset, bytes));
+        changed.map(|(index, ..)| *index).collect()
     }
 }
 

@@ -21,7 +21,7 @@ const FILLED: u8 = 0x3f;
 const LOADED: &str = r#"{"t":"loaded","operations":["forward","backward"]}"#;
 const MAPPED: &str = r#"{"t":"mapped"}"#;
 const READY: &str = r#"{"t":"ready"}"#;
-const SETTLED: &str = r#"{"t":"settled","changed":[],"problem":null}"#;
+const SETTLED: &str = r#"{"t":"settled","problem":null}"#;
 const RELEASED: &str = r#"{"t":"released"}"#;
 const FAILED: &str = r#"{"t":"failed","problem":{"kind":"refused","message":"no"}}"#;
 
@@ -154,6 +154,7 @@ fn hold(answers: &[Answer], end: &Result<(), Trouble>) {
                 || answer.changed_late,
             "bytes that nobody wrote: {bytes:?}"
         );
+        // Who does not listen to everything may take the inputs for the outputs.
         assert!(answer.inputs_changed.iter().all(|index| *index < 3), "{answer:?}");
         assert!(answer.wall_s > 0.0 && answer.wall_s < 50.0 && answer.cpu_s >= 0.0, "{answer:?}");
     }
@@ -181,7 +182,7 @@ fn lie() -> impl Strategy<Value = Lie> {
     let words = select(vec![LOADED, MAPPED, READY, SETTLED, RELEASED, FAILED]);
     let said = words.clone().prop_flat_map(bytes);
     let changed = words.clone().prop_flat_map(mutated);
-    let settled = r#"{"t":"settled","changed":[0,1,2,0],"problem":{"kind":"wrong_result","message":"12"}}"#;
+    let settled = r#"{"t":"settled","problem":{"kind":"wrong_result","message":"12"}}"#;
     let done = (any::<[u8; 24]>(), any::<u32>(), prop_oneof![Just(24_u8), 0..=200_u8]).prop_map(
         |(noise, kept, bytes)| {
             let mut mask = noise;
@@ -278,7 +279,7 @@ fn a_host_that_dies_between_two_halves_of_a_call_is_no_trouble_of_the_machine() 
         session.prepare(&example.call(StateId(0))).unwrap();
         // It is gone and reaped by now.
         std::thread::sleep(Duration::from_millis(300));
-        assert_eq!(session.go().map(drop), Err(Trouble::Fault(fault.clone())));
+        assert_eq!(session.go(&example.call(StateId(0))).map(drop), Err(Trouble::Fault(fault.clone())));
 
         // Dead while it is weighed.
         let script = [until_ready(), vec![Step::Hear, Step::Fill, Step::DONE, Step::Exit(3)]].concat();

@@ -243,9 +243,10 @@ fn preparing_several_and_going_in_pairs_works() {
     let mut right = right.unwrap();
     let example = Example::new(3, 4);
     for round in 0..3 {
-        left.prepare(&example.call(StateId(round))).unwrap();
-        right.prepare(&example.call(StateId(round))).unwrap();
-        let (one, other) = (left.go().unwrap(), right.go().unwrap());
+        let call = example.call(StateId(round));
+        left.prepare(&call).unwrap();
+        right.prepare(&call).unwrap();
+        let (one, other) = (left.go(&call).unwrap(), right.go(&call).unwrap());
         assert_eq!(one.outputs, other.outputs);
     }
     assert_eq!(left.applied().tier, right.applied().tier);

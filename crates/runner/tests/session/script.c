@@ -15,7 +15,7 @@ static char heard[1 << 16];
 static size_t heard_bytes;
 static int outputs = -1;
 
-/* Waits for a packet of the judge, and keeps the descriptor of the outputs. */
+/* Waits for a packet of the judge, and keeps the first descriptor: that of the outputs. */
 static void hear(void) {
     struct iovec part = {heard, sizeof heard};
     char space[256];
@@ -24,7 +24,10 @@ static void hear(void) {
     if (count <= 0) _exit(0);
     heard_bytes = count;
     struct cmsghdr *rights = CMSG_FIRSTHDR(&message);
-    if (rights) outputs = ((int *)CMSG_DATA(rights))[1];
+    if (!rights) return;
+    int file = ((int *)CMSG_DATA(rights))[0];
+    if (outputs < 0) outputs = file;
+    else close(file);
 }
 
 /* Writes a byte over all of the outputs, the zones around them as well. */

@@ -54,25 +54,14 @@ fn a_lie_in_any_message_is_seen() {
         ),
         (
             "a problem without a failure",
-            "if b'settled' in packet: return b'{\"t\":\"settled\",\"changed\":[],\"problem\":{\"kind\":\"refused\",\"message\":\"\"}}'",
+            "if b'settled' in packet: return b'{\"t\":\"settled\",\"problem\":{\"kind\":\"refused\",\"message\":\"\"}}'",
         ),
         (
-            "an input that is none",
-            "if b'settled' in packet: return b'{\"t\":\"settled\",\"changed\":[3],\"problem\":null}'",
-        ),
-        (
-            "an input beyond all",
-            "if b'settled' in packet: return b'{\"t\":\"settled\",\"changed\":[99999999999],\"problem\":null}'",
-        ),
-        (
-            "a negative input",
-            "if b'settled' in packet: return b'{\"t\":\"settled\",\"changed\":[-1],\"problem\":null}'",
+            "a word on the inputs",
+            "if b'settled' in packet: return b'{\"t\":\"settled\",\"changed\":[],\"problem\":null}'",
         ),
         ("nested JSON", "if b'settled' in packet: return b'[' * 60000"),
-        (
-            "released",
-            "if b'released' in packet: return b'{\"t\":\"settled\",\"changed\":[],\"problem\":null}'",
-        ),
+        ("released", "if b'released' in packet: return b'{\"t\":\"settled\",\"problem\":null}'"),
         ("noise", "if b'ready' in packet: return bytes(range(256))"),
         ("a longer packet than any", "if b'ready' in packet: return packet + b' ' * 70000 + b'}'"),
     ];
@@ -93,7 +82,7 @@ fn words_out_of_turn_are_seen() {
     let bodies = [
         "os.write(3, b'junk')",
         "for _ in range(50): os.write(3, b'x' * 60000)",
-        "os.write(3, b'{\"t\":\"settled\",\"changed\":[],\"problem\":null}')",
+        "os.write(3, b'{\"t\":\"settled\",\"problem\":null}')",
         "import _socket, array\ntry: host = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET, 0, 3); \
          host.sendmsg([b'fds'], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, array.array('i', [1, 2]))])\n\
          except PermissionError: os.write(3, b'denied')",
@@ -127,7 +116,7 @@ fn a_forged_done_meets_poison_or_is_out_of_turn() {
     // The submission takes the host's part to the end of the call, and computes at leisure: all there is to see is
     // that nothing had been computed at DONE, and that something was there later.
     let late = "done()\nos.read(3, 64)\nframe.f_locals['call'].results[0][1][...] = 0\n\
-                os.write(3, b'{\"t\":\"settled\",\"changed\":[],\"problem\":null}')\ntime.sleep(60)";
+                os.write(3, b'{\"t\":\"settled\",\"problem\":null}')\ntime.sleep(60)";
     let Some(mut session) = start(&python(&format!("{FORGE}{late}"))) else { return };
     let answer = forward(&mut session, &Example::new(20, 30), StateId(0)).unwrap();
     let seen = answer.outputs[0].to_f64();
@@ -146,7 +135,6 @@ fn outputs_that_change_after_done_are_seen() {
             y = args->y->data; n = args->y->shape[0] * args->y->shape[1];
             for (int64_t i = 0; i < n; i++) y[i] = 0;
             pthread_create(&thread, 0, later, 0);
-            /* While inputs are compared the judge waits. */
             for (int64_t i = 0; i < args->x->shape[0]; i++) ((float *)args->x->data)[i] = 0;
             return 0;
         }
@@ -183,6 +171,58 @@ fn writes_to_inputs_are_seen() {
         let answer = forward(&mut session, &Example::new(2, 3), StateId(0)).unwrap();
         assert_eq!(answer.inputs_changed, [1]);
     }
+}
+
+/// A host that the submission has taken over: whatever it holds when it says that it is ready, `seen` holds a copy of.
+const SEES_WHAT_IS_PREPARED: &str = "\
+import sys, time, threading, numpy as np
+host, seen = sys.modules['__main__'], []
+said = host.say
+def say(kind, **fields):
+    if kind == 'ready': seen.append(sys._getframe(1).f_locals['call'].arguments[0].copy())
+    said(kind, **fields)
+host.say = say
+";
+
+#[test]
+fn nothing_of_the_inputs_is_known_before_the_clock_runs() {
+    let body = "def forward(x, gamma, beta, eps): return seen[-1], None";
+    let Some(mut session) = start(&python_module(&format!("{SEES_WHAT_IS_PREPARED}{body}"))) else { return };
+    for state in 0..3 {
+        let answer = forward(&mut session, &Example::new(20, 30), StateId(state)).unwrap();
+        assert_eq!(answer.outputs[0].to_f64(), [0.0; 600]);
+    }
+}
+
+#[test]
+fn work_while_the_inputs_are_written_counts() {
+    let spin = "\
+        #include <pthread.h>
+        static void *spin(void *unused) { for (;;) { } return unused; }
+        static pthread_t thread;
+        __attribute__((constructor)) static void start(void) { if (SPINS) pthread_create(&thread, 0, spin, 0); }
+        int32_t tribunal_forward(tribunal_forward_args *args) { return 0; }
+    ";
+    let example = Example::new(2048, 4096);
+    for spins in [false, true] {
+        let source = format!("#define SPINS {}\n#include \"tribunal.h\"\n{spin}", i32::from(spins));
+        let Some(mut session) = start(&crate::toy::c_source(&source)) else { return };
+        forward(&mut session, &example, StateId(0)).unwrap();
+        let answer = forward(&mut session, &example, StateId(1)).unwrap();
+        // To write 32 MiB takes some milliseconds.
+        assert_eq!(answer.cpu_s > 1e-3, spins, "{answer:?}");
+        assert!(!spins || answer.wall_s > 1e-3, "{}", answer.wall_s);
+    }
+}
+
+/// What happens after the word that a call is done, nobody waits for.
+#[test]
+fn inputs_put_back_after_the_call_were_changed() {
+    let body = "x *= 2\ndone()\ntime.sleep(0.2)\nx *= 0.5\nos.read(3, 64)\n\
+                os.write(3, b'{\"t\":\"settled\",\"problem\":null}')\ntime.sleep(60)";
+    let Some(mut session) = start(&python(&format!("{FORGE}{body}"))) else { return };
+    let answer = forward(&mut session, &Example::new(20, 30), StateId(0)).unwrap();
+    assert_eq!(answer.inputs_changed, [0]);
 }
 
 #[test]
