@@ -344,6 +344,13 @@ pub struct DoctorOptions {
     /// As JSON
     #[arg(long)]
     pub json: bool,
+    /// Try the judge itself: judge submissions with an `expected.toml` beside them, and count exploits contained, honest ones accused, defects
+    /// found and named [default: the project's specimens and exploits]
+    #[arg(long, num_args = 0.., value_name = "PATH")]
+    pub controls: Option<Vec<PathBuf>>,
+    /// Submissions tried at once under --controls [default: as many as there are processors]
+    #[arg(long, value_name = "N", requires = "controls")]
+    pub jobs: Option<usize>,
     #[command(flatten)]
     pub cage: CageOptions,
 }

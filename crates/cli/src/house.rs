@@ -7,6 +7,15 @@ use std::path::{Path, PathBuf};
 pub fn reference(challenge: &str, cuda: bool) -> Option<PathBuf> {
     let name = if cuda { "cuda-reference" } else { "reference" };
     let specimen = Path::new("specimens").join(challenge).join(name);
+    candidates().map(|house| house.join(&specimen)).find(|folder| folder.join("tribunal.toml").is_file())
+}
+
+/// The project's folder, where its sources are at hand.
+pub fn find() -> Option<PathBuf> {
+    candidates().find(|house| house.join("specimens").is_dir() && house.join("exploits").is_dir())
+}
+
+fn candidates() -> impl Iterator<Item = PathBuf> {
     let working = std::env::current_dir().ok();
     let program = std::env::current_exe().ok();
     let above = [working, program]
@@ -18,6 +27,4 @@ pub fn reference(challenge: &str, cuda: bool) -> Option<PathBuf> {
         .into_iter()
         .chain(above)
         .chain([PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))])
-        .map(|house| house.join(&specimen))
-        .find(|folder| folder.join("tribunal.toml").is_file())
 }

@@ -9,6 +9,7 @@ use tribunal_judge::measure::Ceilings;
 use tribunal_runner::{Submission, Workshop, doctor};
 
 use crate::arguments::{Common, DoctorOptions};
+use crate::corpus;
 use crate::exit::{Exit, Failure};
 use crate::judge::{cage, workshop};
 use crate::progress::Progress;
@@ -35,6 +36,9 @@ pub fn calibrate(common: &Common) -> Result<Exit, Failure> {
 }
 
 pub fn doctor(options: &DoctorOptions, common: &Common) -> Result<Exit, Failure> {
+    if let Some(paths) = &options.controls {
+        return corpus::run(options, paths, common);
+    }
     let progress = Progress::new(common.quiet);
     let line = progress.line("doctor");
     let cage = cage(&options.cage)?;

@@ -5,6 +5,7 @@ mod bench;
 mod challenges;
 mod clerk;
 mod compare;
+mod corpus;
 mod exit;
 mod house;
 mod judge;

@@ -3,6 +3,7 @@
 mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -11,21 +12,16 @@ use serde_json::Value;
 use support::{Tribunal, house};
 use tribunal_contract::challenges;
 
+/// What the pages say of a submission.
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Expected {
     kind: Kind,
     why: String,
-    outcome: String,
     suspect: Option<String>,
-    /// What an honest one is charged with all the same, because the rubric asks for more than right answers.
     #[serde(default)]
     costs: Vec<String>,
     dimension: Option<String>,
     stopped_by: Option<String>,
-    /// What becomes of claims: `upheld`, `refuted` or `untestable`. Those of time are left out where a machine may decide them otherwise.
-    #[serde(default)]
-    claims: BTreeMap<String, String>,
 }
 
 impl Expected {
@@ -44,197 +40,112 @@ enum Kind {
     Hostile,
 }
 
-/// Both corpora are timed, and what is timed must be alone.
+/// Corpora are timed, and what is timed must be alone.
 static ALONE: Mutex<()> = Mutex::new(());
 
-struct Judged {
-    name: String,
-    expected: Expected,
-    verdict: Value,
-}
-
-impl Judged {
-    /// Failures that cost something, as (dimension, suspect).
-    fn failures(&self) -> Vec<(&str, Option<&str>)> {
-        let findings = self.verdict["findings"].as_array().expect("a list of findings");
-        findings
-            .iter()
-            .filter(|finding| finding["outcome"] == "fail" || finding["outcome"] == "integrity")
-            .map(|finding| (finding["dimension"].as_str().expect("a dimension"), finding["suspect"].as_str()))
-            .collect()
-    }
-
-    /// The suspect named most often in the dimension.
-    fn main_suspect(&self, dimension: &str) -> Option<&str> {
-        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-        for (_, suspect) in self.failures().into_iter().filter(|(d, _)| *d == dimension) {
-            if let Some(suspect) = suspect {
-                *counts.entry(suspect).or_default() += 1;
-            }
-        }
-        counts.into_iter().max_by_key(|(_, count)| *count).map(|(suspect, _)| suspect)
-    }
-
-    /// Whether it is a kernel in CUDA and this machine has no compiler for it.
-    fn is_skipped(&self) -> bool {
-        self.verdict["submission"]["language"] == "cuda" && self.verdict["outcome"] == "infrastructure"
-    }
-
-    /// What is wrong with the verdict.
-    fn complaint(&self) -> Option<String> {
-        let outcome = self.verdict["outcome"].as_str().unwrap_or("");
-        if outcome != self.expected.outcome {
-            return Some(format!("{outcome}, should be {}: {}", self.expected.outcome, self.first_message()));
-        }
-        if let Some(complaint) =
-            self.expected.claims.iter().find_map(|(name, due)| self.complaint_of_claim(name, due))
-        {
-            return Some(complaint);
-        }
-        if matches!(self.expected.kind, Kind::Honest | Kind::HonestOdd) {
-            let charged =
-                |suspect: &Option<&str>| suspect.is_some_and(|s| self.expected.costs.iter().any(|c| c == s));
-            let failures = self.failures();
-            if let Some(cost) =
-                self.expected.costs.iter().find(|c| !failures.iter().any(|(_, s)| *s == Some(c)))
-            {
-                return Some(format!("is not charged with {cost}"));
-            }
-            let accused: Vec<_> =
-                failures.into_iter().filter(|(d, suspect)| *d != "code" && !charged(suspect)).collect();
-            return (!accused.is_empty()).then(|| format!("accused: {accused:?}: {}", self.first_message()));
-        }
-        let dimension = self.expected.dimension.as_deref()?;
-        let suspect = self.expected.suspect.as_deref().unwrap_or("");
-        let found = self.main_suspect(dimension);
-        // A hostile one is named by what it did to itself in the end, which need not be what it tried.
-        let named = match self.expected.kind {
-            Kind::Hostile => self.failures().iter().any(|(d, _)| *d == dimension),
-            // What only costs can cost in more than one way.
-            _ if self.expected.outcome == "accepted" => {
-                self.failures().iter().any(|(d, s)| *d == dimension && *s == Some(suspect))
-            }
-            _ => found == Some(suspect),
-        };
-        (!named)
-            .then(|| format!("named {found:?} in {dimension}, should be {suspect}: {}", self.first_message()))
-    }
-
-    /// What is wrong with how a claim was decided.
-    fn complaint_of_claim(&self, name: &str, due: &str) -> Option<String> {
-        let id = format!("claims/{name}:holds");
-        let findings = self.verdict["findings"].as_array().expect("a list of findings");
-        let Some(finding) = findings.iter().find(|finding| finding["id"] == id.as_str()) else {
-            return Some(format!("{id} is not among the findings"));
-        };
-        let decided = match finding["outcome"].as_str() {
-            Some("pass") => "upheld",
-            Some("fail") => "refuted",
-            _ => "untestable",
-        };
-        (decided != due).then(|| format!("{} (should be {due})", finding["message"]))
-    }
-
-    fn first_message(&self) -> String {
-        let findings = self.verdict["findings"].as_array().expect("a list of findings");
-        findings
-            .iter()
-            .find(|finding| finding["outcome"] != "pass" && finding["severity"] != "note")
-            .map_or_else(String::new, |finding| finding["message"].to_string())
-    }
-}
-
-fn judge(folder: &Path) -> Vec<Judged> {
+/// Every submission in a corpus gets its verdict. Returns these verdicts.
+fn every_verdict_is_right(corpus: &Path) -> Vec<Value> {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let tribunal = Tribunal::new();
     let output = tribunal.run(
-        ["judge", "--json", "--jobs", "2", "--no-controls"]
+        ["doctor", "--json", "--jobs", "2", "--controls"]
             .map(PathBuf::from)
             .iter()
-            .chain([&folder.to_owned()]),
+            .chain([&corpus.to_owned()]),
     );
-    let lines: Vec<Value> =
-        output.stdout.lines().map(|line| serde_json::from_str(line).expect("a verdict a line")).collect();
-    let mut judged: BTreeMap<String, Judged> = BTreeMap::new();
-    for verdict in lines {
-        let folder = PathBuf::from(verdict["submission"]["folder"].as_str().expect("a folder"));
-        let expected = Expected::of(&folder);
-        let name = folder.file_name().expect("a name").to_string_lossy().into_owned();
-        assert_eq!(verdict["submission"]["name"], name.as_str(), "the manifest's name is the folder's");
-        assert!(!expected.why.is_empty());
-        assert_eq!(expected.kind == Kind::Hostile, expected.stopped_by.is_some(), "{name}");
-        judged.insert(name.clone(), Judged { name, expected, verdict });
-    }
-    let folders =
-        std::fs::read_dir(folder).expect("the corpus").flatten().filter(|e| e.path().is_dir()).count();
-    assert_eq!(judged.len(), folders, "every folder got a verdict; said: {}", output.stderr);
-    judged.into_values().collect()
-}
-
-fn require(judged: &[Judged], least: &[(Kind, usize)]) {
-    let skipped: Vec<&str> =
-        judged.iter().filter(|one| one.is_skipped()).map(|one| one.name.as_str()).collect();
+    let told: Value = serde_json::from_str(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {} {}", output.stdout, output.stderr));
+    let submissions = told["submissions"].as_array().expect("a list of submissions");
+    let of = |key: &str| -> Vec<String> {
+        let with = submissions.iter().filter(|one| one[key] != Value::Null && one[key] != Value::Bool(false));
+        with.map(|one| format!("{}: {}", one["name"], one[key])).collect()
+    };
+    let skipped = of("skipped");
     if !skipped.is_empty() {
-        println!(
-            "{} specimens skipped, for there is no compiler for CUDA: {}",
-            skipped.len(),
-            skipped.join(", ")
+        println!("{} specimens skipped, for there is no compiler for CUDA: {skipped:?}", skipped.len());
+    }
+    let wrong = of("wrong");
+    assert!(wrong.is_empty(), "{} wrong verdicts:\n{}", wrong.len(), wrong.join("\n"));
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let folders =
+        std::fs::read_dir(corpus).expect("the corpus").flatten().filter(|e| e.path().is_dir()).count();
+    assert_eq!(submissions.len(), folders, "every folder got a verdict; said: {}", output.stderr);
+    let verdicts = submissions.iter().map(|one| {
+        let id = one["verdict"].as_str().expect("an id");
+        let shown = tribunal.run(["show", id, "--format", "json"]);
+        let verdict: Value = serde_json::from_str(&shown.stdout).expect("a verdict that is kept");
+        let folder = Path::new(verdict["submission"]["folder"].as_str().expect("a folder"));
+        assert_eq!(
+            folder.file_name(),
+            one["name"].as_str().map(OsStr::new),
+            "the manifest's name is the folder's"
         );
-    }
-    let complaints: Vec<String> = judged
-        .iter()
-        .filter(|judged| !judged.is_skipped())
-        .filter_map(|judged| Some(format!("{}: {}", judged.name, judged.complaint()?)))
-        .collect();
-    assert!(complaints.is_empty(), "{} wrong verdicts:\n{}", complaints.len(), complaints.join("\n"));
-    for &(kind, least) in least {
-        let count = judged.iter().filter(|judged| judged.expected.kind == kind).count();
-        assert!(count >= least, "{count} of kind {kind:?}, at least {least} are wanted");
-    }
+        verdict
+    });
+    verdicts.collect()
 }
 
 #[test]
 fn every_layer_norm_gets_its_verdict() {
-    every_specimen_gets_its_verdict("layer_norm_backward", [5, 8, 22]);
+    every_specimen_gets_its_verdict("layer_norm_backward");
 }
 
 #[test]
 fn every_softmax_topk_gets_its_verdict() {
-    every_specimen_gets_its_verdict("fused_softmax_topk", [5, 8, 22]);
+    every_specimen_gets_its_verdict("fused_softmax_topk");
 }
 
 #[test]
 fn every_kv_cache_gets_its_verdict() {
-    every_specimen_gets_its_verdict("kv_cache", [5, 9, 25]);
+    every_specimen_gets_its_verdict("kv_cache");
 }
 
-/// There are at least so many honest, honest but odd, and defective ones.
-fn every_specimen_gets_its_verdict(challenge: &str, [honest, odd, defective]: [usize; 3]) {
-    let judged = judge(&house().join("specimens").join(challenge));
-    require(&judged, &[(Kind::Honest, honest), (Kind::HonestOdd, odd), (Kind::Defective, defective)]);
+fn every_specimen_gets_its_verdict(challenge: &str) {
+    let verdicts = every_verdict_is_right(&house().join("specimens").join(challenge));
     let schema: Value =
         serde_json::from_str(&Tribunal::new().run(["schema", "verdict"]).stdout).expect("a schema");
     let validator = jsonschema::validator_for(&schema).expect("a valid schema");
-    for judged in &judged {
-        assert!(
-            validator.is_valid(&judged.verdict),
-            "{}: the verdict does not keep to the schema",
-            judged.name
-        );
+    for verdict in &verdicts {
+        let name = &verdict["submission"]["name"];
+        assert!(validator.is_valid(verdict), "{name}: the verdict does not keep to the schema");
     }
 }
 
 #[test]
 fn every_exploit_is_contained() {
-    let judged = judge(&house().join("exploits"));
-    require(&judged, &[(Kind::Hostile, 62)]);
-    for Judged { name, expected, verdict } in &judged {
-        if expected.outcome == "disqualified" {
+    for verdict in every_verdict_is_right(&house().join("exploits")) {
+        let name = &verdict["submission"]["name"];
+        if verdict["outcome"] == "disqualified" {
             assert_eq!(verdict["score"], 0.0, "{name}");
         }
         let noticed = verdict["dimensions"]["tests"]["score"].as_f64().unwrap_or(0.0);
         assert_eq!(noticed, 0.0, "{name}: its tests test nothing");
     }
+}
+
+/// How many of each kind there are, and that each says what it must.
+#[test]
+fn the_corpora_are_as_large_as_the_readme_says() {
+    let mut counts: BTreeMap<Kind, usize> = BTreeMap::new();
+    let corpora = challenges::ALL.iter().map(|challenge| house().join("specimens").join(challenge.id));
+    for corpus in corpora.chain([house().join("exploits")]) {
+        for folder in std::fs::read_dir(corpus).expect("a corpus").flatten().map(|entry| entry.path()) {
+            if folder.is_dir() {
+                let Expected { kind, why, stopped_by, .. } = Expected::of(&folder);
+                assert!(!why.is_empty(), "{folder:?}");
+                assert_eq!(kind == Kind::Hostile, stopped_by.is_some(), "{folder:?}");
+                *counts.entry(kind).or_default() += 1;
+            }
+        }
+    }
+    let [honest, odd, defective, hostile] =
+        [Kind::Honest, Kind::HonestOdd, Kind::Defective, Kind::Hostile].map(|kind| counts[&kind]);
+    let due = format!(
+        "{hostile} exploits, all contained; {honest} honest submissions and {odd} honest but odd, none accused; {defective} defects, all found and named"
+    );
+    let readme = std::fs::read_to_string(house().join("README.md")).expect("the README");
+    let readme = readme.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(readme.contains(&due), "README.md does not say: {due}");
 }
 
 /// The page says what meets each known way to cheat: what it names is there, and no exploit is missing.

@@ -58,6 +58,8 @@ pub(super) struct Scan {
     pub(super) unreachable: Vec<(usize, usize)>,
     /// Every function's line range, with its name.
     pub(super) functions: Vec<(usize, usize, NameId)>,
+    /// The most loops and branches that stand in each other in one function, and the line of the innermost.
+    pub(super) deepest: (usize, usize),
     /// Line of a lookup of names at run time.
     pub(super) dynamic: Option<usize>,
     /// Line of the first parse error.

@@ -84,21 +84,21 @@ pub(super) struct Grammar {
     pub(super) dialect: Dialect,
     language: tree_sitter::Language,
     roles: Vec<Role>,
+    /// Kinds of statements that others stand within, one level deeper.
+    nests: Vec<bool>,
 }
 
 impl Grammar {
     pub(super) fn new(dialect: Dialect) -> Self {
         let language = dialect.grammar();
-        let roles = (0..language.node_kind_count())
-            .map(|id| {
-                let id = u16::try_from(id).unwrap_or(u16::MAX);
-                match language.node_kind_for_id(id) {
-                    Some(kind) if language.node_kind_is_named(id) => role(dialect, kind),
-                    _ => Role::Other,
-                }
-            })
-            .collect();
-        Self { dialect, language, roles }
+        let named = |id: usize| {
+            let id = u16::try_from(id).unwrap_or(u16::MAX);
+            language.node_kind_for_id(id).filter(|_| language.node_kind_is_named(id))
+        };
+        let kinds = || (0..language.node_kind_count()).map(named);
+        let roles = kinds().map(|kind| kind.map_or(Role::Other, |kind| role(dialect, kind))).collect();
+        let nests = kinds().map(|kind| kind.is_some_and(|kind| nests(dialect, kind))).collect();
+        Self { dialect, roles, nests, language }
     }
 
     pub(super) fn role(&self, node: tree_sitter::Node<'_>) -> Role {
@@ -106,6 +106,11 @@ impl Grammar {
             return Role::Error;
         }
         self.roles.get(usize::from(node.kind_id())).copied().unwrap_or(Role::Other)
+    }
+
+    /// Whether what stands within is one level deeper than the node.
+    pub(super) fn nests(&self, node: tree_sitter::Node<'_>) -> bool {
+        self.nests.get(usize::from(node.kind_id())).copied().unwrap_or(false)
     }
 
     /// None if the text takes more steps than are left. Steps are counted, not timed, so that the answer is the same
@@ -127,6 +132,32 @@ impl Grammar {
             Some(ParseOptions::new().progress_callback(&mut progress)),
         )
     }
+}
+
+fn nests(dialect: Dialect, kind: &str) -> bool {
+    let kinds: &[&str] = match dialect {
+        Dialect::Python => &[
+            "if_statement",
+            "for_statement",
+            "while_statement",
+            "with_statement",
+            "try_statement",
+            "match_statement",
+        ],
+        Dialect::C | Dialect::Cpp => &[
+            "if_statement",
+            "for_statement",
+            "for_range_loop",
+            "while_statement",
+            "do_statement",
+            "switch_statement",
+            "try_statement",
+        ],
+        Dialect::Rust => {
+            &["if_expression", "for_expression", "while_expression", "loop_expression", "match_expression"]
+        }
+    };
+    kinds.contains(&kind)
 }
 
 fn role(dialect: Dialect, kind: &str) -> Role {

@@ -12,7 +12,9 @@
 //! - *`code_dead`* is code lines over code lines that can be reached. Dead are: functions and Python classes whose
 //!   name nothing mentions that is itself reached from the entry points or from code outside any function; statements
 //!   after `return`, `raise`, `throw`, `break`, `continue` in the same block; Python imports that are not used.
-//! - *`code_longest_function`* is the code lines of the longest function.
+//! - *`code_longest_function`* is the code lines of the longest function, *`code_longest_file`* of the longest file.
+//! - *`code_nesting`* is how many loops, branches and the like stand in each other at the deepest place of a function; `else if` is as deep as
+//!   its `if`.
 //!
 //! In doubt it is alive: whatever is decorated, overrides, implements a trait, is a C++ member, is exported or has an
 //! attribute that might call it; whatever has a name that occurs anywhere in live code, be it as another thing's, as
@@ -44,7 +46,7 @@ use tribunal_runner::submission;
 
 use self::facts::{Scan, Shared};
 use self::grammar::{Dialect, Grammar, STEPS_MAX};
-use self::report::{Dead, Longest, Repetition};
+use self::report::{Dead, Extreme, Repetition};
 use self::scan::Scanner;
 
 /// Bytes of source that are looked at in one submission.
@@ -73,7 +75,9 @@ pub struct CodeFacts {
     read_lines: usize,
     repeated_lines: usize,
     dead_lines: usize,
-    longest: Option<Longest>,
+    longest: Option<Extreme>,
+    longest_file: Option<Extreme>,
+    deepest: Option<Extreme>,
     repeats: Vec<Repetition>,
     dead: Vec<Dead>,
     /// Why no function can be called dead.
@@ -210,7 +214,17 @@ impl CodeFacts {
         // The first of equals, so that the answer does not hang on the order of a search.
         let longest = longest.reduce(|best, next| if next.0 > best.0 { next } else { best });
         self.longest = longest
-            .map(|(lines, path, first, name)| Longest::new(lines, path, first, shared.names.text(name)));
+            .map(|(lines, path, first, name)| Extreme::function(lines, path, first, shared.names.text(name)));
+
+        let first_of_most =
+            |best: (usize, usize), next: (usize, usize)| if next.0 > best.0 { next } else { best };
+        let files = scans.iter().enumerate().map(|(file, scan)| (count(&scan.code), file));
+        self.longest_file =
+            files.reduce(first_of_most).map(|(lines, file)| Extreme::file(lines, paths[file]));
+        let depths = scans.iter().enumerate().map(|(file, scan)| (scan.deepest.0, file));
+        self.deepest = depths
+            .reduce(first_of_most)
+            .map(|(depth, file)| Extreme::nesting(depth, paths[file], scans[file].deepest.1));
 
         for (scan, path) in scans.iter().zip(paths) {
             if let Some(line) = scan.error {

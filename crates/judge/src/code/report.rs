@@ -10,21 +10,34 @@ const FINDINGS_MAX: usize = 10;
 /// Characters of a name or path that are shown.
 const CHARS_MAX: usize = 80;
 
-/// The longest function.
+/// The longest or deepest there is.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Longest {
-    lines: usize,
+pub(super) struct Extreme {
+    size: usize,
     message: String,
 }
 
-impl Longest {
+impl Extreme {
     /// `first` counts from 0, here as everywhere below; messages count from 1.
-    pub(super) fn new(lines: usize, path: &str, first: usize, name: &str) -> Self {
+    pub(super) fn function(lines: usize, path: &str, first: usize, name: &str) -> Self {
         let (name, path, first) = (clip(name), clip(path), first + 1);
-        Self {
-            lines,
-            message: format!("the longest function, `{name}` ({path}:{first}), has {}", counted(lines)),
-        }
+        let message = format!("the longest function, `{name}` ({path}:{first}), has {}", counted(lines));
+        Self { size: lines, message }
+    }
+
+    pub(super) fn file(lines: usize, path: &str) -> Self {
+        let message = format!("the longest file, {}, has {} of code", clip(path), counted(lines));
+        Self { size: lines, message }
+    }
+
+    pub(super) fn nesting(depth: usize, path: &str, line: usize) -> Self {
+        let message = match depth {
+            0 => "no loop or branch stands in a function".to_owned(),
+            _ => {
+                format!("the deepest nesting is of {depth} loops and branches ({}:{})", clip(path), line + 1)
+            }
+        };
+        Self { size: depth, message }
     }
 }
 
@@ -104,17 +117,22 @@ impl CodeFacts {
         if self.code_lines == 0 {
             return Vec::new();
         }
-        let mut measurements = vec![measurement("code_lines", self.code_lines as f64, false)];
+        let mut measurements = vec![measurement("code_lines", self.code_lines as f64, "lines")];
         if self.read_lines > 0 {
             let of_all =
                 |lines: usize| self.read_lines as f64 / self.read_lines.saturating_sub(lines).max(1) as f64;
-            measurements.push(measurement("code_duplication", of_all(self.repeated_lines), true));
+            measurements.push(ratio("code_duplication", of_all(self.repeated_lines)));
             if self.undecided.is_none() || self.dead_lines > 0 {
-                measurements.push(measurement("code_dead", of_all(self.dead_lines), true));
+                measurements.push(ratio("code_dead", of_all(self.dead_lines)));
             }
         }
-        if let Some(longest) = &self.longest {
-            measurements.push(measurement("code_longest_function", longest.lines as f64, false));
+        for (name, extreme, unit) in [
+            ("code_longest_function", &self.longest, "lines"),
+            ("code_longest_file", &self.longest_file, "lines"),
+            ("code_nesting", &self.deepest, "levels"),
+        ] {
+            let size = extreme.as_ref().map(|extreme| extreme.size as f64);
+            measurements.extend(size.map(|size| measurement(name, size, unit)));
         }
         measurements
     }
@@ -136,8 +154,12 @@ impl CodeFacts {
                 None => {}
             }
         }
-        if let Some(longest) = &self.longest {
-            findings.push(whole("longest_function", Outcome::Pass, &longest.message));
+        for (check, extreme) in [
+            ("longest_function", &self.longest),
+            ("longest_file", &self.longest_file),
+            ("deepest_nesting", &self.deepest),
+        ] {
+            findings.extend(extreme.as_ref().map(|extreme| whole(check, Outcome::Pass, &extreme.message)));
         }
         let mut notes: Vec<(&str, Vec<&str>)> = Vec::new();
         for (check, message) in &self.notes {
@@ -201,15 +223,19 @@ fn finding(case: String, check: &str, outcome: Outcome, message: &str) -> Findin
     }
 }
 
-fn measurement(name: &str, value: f64, ratio: bool) -> Measurement {
+fn ratio(name: &str, value: f64) -> Measurement {
+    Measurement { floor: Some(1.0), of_floor: Some(1.0 / value), ..measurement(name, value, "1") }
+}
+
+fn measurement(name: &str, value: f64, unit: &str) -> Measurement {
     Measurement {
         name: name.to_owned(),
         workload: "source".to_owned(),
         value,
-        unit: if ratio { "1" } else { "lines" }.to_owned(),
+        unit: unit.to_owned(),
         interval: None,
-        floor: ratio.then_some(1.0),
-        of_floor: ratio.then_some(1.0 / value),
+        floor: None,
+        of_floor: None,
         of_reference: None,
         of_reference_interval: None,
         samples: Vec::new(),

@@ -18,6 +18,10 @@ pub(super) struct Context {
     pub(super) keep_functions: bool,
     pub(super) decorated: bool,
     pub(super) test: bool,
+    /// How many loops and branches of its function it stands in.
+    depth: usize,
+    /// It stands right behind an `else`, where an `if` is no deeper than the one before.
+    after_else: bool,
     /// Within a literal: names count, tokens do not.
     quiet: bool,
     error: bool,
@@ -83,6 +87,14 @@ impl<'a> Scanner<'a> {
         }
         let role = self.grammar.role(node);
         let mut inner = *context;
+        inner.after_else = node.kind() == "else_clause";
+        let chained = context.after_else && node.kind().starts_with("if_");
+        if self.grammar.nests(node) && !chained {
+            inner.depth += 1;
+            if inner.depth > self.scan.deepest.0 && !context.test {
+                self.scan.deepest = (inner.depth, node.start_position().row);
+            }
+        }
         inner.attributes = (0, 0);
         inner.decorated = false;
         inner.parent = role;
@@ -116,6 +128,7 @@ impl<'a> Scanner<'a> {
                 let attributes = self.text.get(context.attributes.0..context.attributes.1).unwrap_or("");
                 let (attributes, decorated) = (attributes.to_owned(), context.decorated);
                 definition::enter(self, node, role, &attributes, decorated, &mut inner);
+                inner.depth = 0;
             }
             Role::Block => {
                 if !inner.test {

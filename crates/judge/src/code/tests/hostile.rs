@@ -89,3 +89,14 @@ proptest! {
         prop_assert!(measured(&facts, "code_lines").unwrap_or(0.0) <= filled as f64);
     }
 }
+
+/// Looking up parents one by one would take as many steps as the square of the depth.
+#[test]
+fn a_hundred_thousand_levels_are_counted() {
+    let text = format!("int forward(int x) {{ {} return 1; }}\n", "if (x) ".repeat(100_000));
+    let started = std::time::Instant::now();
+    let facts = look("a.c", &text);
+    assert!(started.elapsed().as_secs() < 60);
+    // Where the parser gives up, there is no depth.
+    assert!(measured(&facts, "code_nesting").is_none_or(|depth| depth > 1_000.0));
+}

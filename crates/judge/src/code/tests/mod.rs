@@ -64,6 +64,39 @@ fn code_lines_are_neither_blank_nor_comment() {
 }
 
 #[test]
+fn nesting_is_counted_within_a_function_and_an_else_if_is_as_deep_as_its_if() {
+    let python = "for a in b:\n    def forward(x):\n        with x:\n            for i in x:\n                if i:\n                    \
+                  pass\n                elif a:\n                    while i:\n                        pass\n        return x\n";
+    let c = "int forward(int x) {\n  if (x) { } else if (x > 1) { } else if (x > 2) { for (;;) { } } else { do { switch (x) { } } while (x); }\n}\n";
+    let rust = "pub fn forward(x: i32) -> i32 {\n    let f = |y| match y { 0 => 1, _ => 2 };\n    if x > 0 { 1 } else if x < 0 { loop { for _ in 0..2 {} } } else { f(x) }\n}\n";
+    let flat = "def forward(x):\n    return x if x else [y for y in x if y]\n";
+    for (path, text, depth) in
+        [("a.py", python, 4.0), ("a.c", c, 3.0), ("a.rs", rust, 3.0), ("a.py", flat, 0.0)]
+    {
+        assert_eq!(measured(&look(path, text), "code_nesting"), Some(depth), "{text}");
+    }
+    let facts = look("a.c", c);
+    let found = facts.findings().into_iter().find(|finding| finding.check == "deepest_nesting").unwrap();
+    assert_eq!(
+        (found.outcome, found.message.as_str()),
+        (Outcome::Pass, "the deepest nesting is of 3 loops and branches (a.c:2)")
+    );
+}
+
+#[test]
+fn the_longest_file_is_by_its_code_and_tests_do_not_count() {
+    let files = [
+        file("a.py", "from b import helper\n# one\n# two\n# three\ndef forward(x):\n    return helper(x)\n"),
+        file("b.py", "def helper(x):\n    y = x\n    z = y\n    return z\n"),
+        file("test_a.py", &"assert True\n".repeat(50)),
+    ];
+    let facts = inspect(&files, Language::Python, &["forward"]);
+    assert_eq!(measured(&facts, "code_longest_file"), Some(4.0));
+    let found = facts.findings().into_iter().find(|finding| finding.check == "longest_file").unwrap();
+    assert_eq!(found.message, "the longest file, b.py, has 4 lines of code");
+}
+
+#[test]
 fn findings_are_minor_and_their_ids_differ() {
     let facts = look("a.py", "import os\nimport sys\ndef one():\n    return 1\n    return 2\n");
     let findings = facts.findings();
