@@ -100,7 +100,8 @@ struct Tried {
 impl Tried {
     fn new(verdict: &Verdict, expected: &Expected) -> Self {
         let submission = &verdict.submission;
-        let skipped = submission.language == Language::Cuda.name() && verdict.outcome == Ruling::Infrastructure;
+        let skipped =
+            submission.language == Language::Cuda.name() && verdict.outcome == Ruling::Infrastructure;
         let diagnosis = (expected.kind == Kind::Defective && !skipped).then(|| diagnosis(verdict, expected));
         Self {
             name: submission.name.clone(),
@@ -269,9 +270,11 @@ impl Row {
 pub fn run(options: &DoctorOptions, paths: &[PathBuf], common: &Common) -> Result<Exit, Failure> {
     let paths = if paths.is_empty() { corpora()? } else { paths.to_vec() };
     let folders = find_submissions(&paths).map_err(|error| Failure::Usage(error.to_string()))?;
-    let expected: BTreeMap<PathBuf, Expected> = folders
+    // As verdicts name them.
+    let folders = folders.iter().map(fs::canonicalize).collect::<Result<Vec<_>, _>>()?;
+    let expected: BTreeMap<&Path, Expected> = folders
         .iter()
-        .map(|folder| Ok((folder.canonicalize()?, Expected::of(folder)?)))
+        .map(|folder| Ok((folder.as_path(), Expected::of(folder)?)))
         .collect::<Result<_, Failure>>()?;
     let judging = JudgeOptions {
         paths,

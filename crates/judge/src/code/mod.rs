@@ -218,10 +218,11 @@ impl CodeFacts {
 
         let first_of_most =
             |best: (usize, usize), next: (usize, usize)| if next.0 > best.0 { next } else { best };
-        let files = scans.iter().enumerate().map(|(file, scan)| (count(&scan.code), file));
+        let filled = || scans.iter().enumerate().filter(|(_, scan)| count(&scan.code) > 0);
+        let files = filled().map(|(file, scan)| (count(&scan.code), file));
         self.longest_file =
             files.reduce(first_of_most).map(|(lines, file)| Extreme::file(lines, paths[file]));
-        let depths = scans.iter().enumerate().map(|(file, scan)| (scan.deepest.0, file));
+        let depths = filled().map(|(file, scan)| (scan.deepest.0, file));
         self.deepest = depths
             .reduce(first_of_most)
             .map(|(depth, file)| Extreme::nesting(depth, paths[file], scans[file].deepest.1));
