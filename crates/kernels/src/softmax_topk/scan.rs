@@ -71,9 +71,9 @@ const TILE_MAX: usize = TILE_BLOCKS * BLOCK * LANES_MAX;
 /// How many logits a chunk has at most. A row's sum is that of its chunks, each scanned by itself, on whatever thread.
 const CHUNK_MAX: usize = 1 << 15;
 
-/// How many lines the prefetches are ahead of the loads, at least and at most: 8 and 16 KiB.
-const LEAD_MIN: usize = 128;
-const LEAD_MAX: usize = 256;
+/// How many lines the prefetches, into the second level, are ahead of the loads, at least and at most: 16 and 64 KiB.
+const LEAD_MIN: usize = 256;
+const LEAD_MAX: usize = 1024;
 
 /// A cache line, in bytes.
 const LINE: usize = 64;
@@ -185,7 +185,7 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
             sum = sum.merge(self.chunk(start, len.min(start + chunk_len)));
         }
         // While the candidates are sorted, memory would be idle.
-        self.prefetch(len, self.k / 2 + 32);
+        self.prefetch(len, 2 * self.k + 32);
         if self.scratch.candidates.len() < self.k {
             #[cfg(test)]
             {
@@ -264,44 +264,52 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
         let simd = self.simd;
         let threshold = simd.splat(threshold);
         let mut lead = self.scratch.lead;
-        for i in (start..end).step_by(Self::BLOCK_LEN) {
+        let whole = start + (end - start) / Self::BLOCK_LEN * Self::BLOCK_LEN;
+        for i in (start..whole).step_by(Self::BLOCK_LEN) {
             let ahead = self.logits.as_ptr().wrapping_add(i).wrapping_byte_add(lead * LINE);
             for line in 0..Self::BLOCK_LEN * size_of::<T>() / LINE {
-                simd.prefetch_first(ahead.wrapping_byte_add(line * LINE));
+                simd.prefetch(ahead.wrapping_byte_add(line * LINE));
             }
             lead -= usize::from(lead > LEAD_MIN);
             let mut v = [threshold; BLOCK];
-            if i + Self::BLOCK_LEN <= end {
-                for (u, v) in v.iter_mut().enumerate() {
-                    // SAFETY: the block ends before `end`.
-                    *v = unsafe { self.load(i + u * S::LANES) };
-                }
-                if !S::MANY_REGISTERS {
-                    self.compare(i, v, running, threshold);
-                    let i = opaque(i);
-                    for u in 0..BLOCK {
-                        // SAFETY: as above.
-                        let v = unsafe { self.load(i + u * S::LANES) };
-                        let sum = &mut running.sums[u % S::SUMS];
-                        *sum = simd.add_exp2_scaled(*sum, v, running.scaling);
-                    }
-                    continue;
-                }
-            } else {
-                for (u, v) in v.iter_mut().enumerate() {
-                    *v = self.load_upto(i + u * S::LANES);
-                }
+            for (u, v) in v.iter_mut().enumerate() {
+                // SAFETY: the block ends before `end`.
+                *v = unsafe { self.load(i + u * S::LANES) };
             }
             self.compare(i, v, running, threshold);
-            for (u, v) in v.into_iter().enumerate() {
-                let sum = &mut running.sums[u % S::SUMS];
-                *sum = simd.add_exp2_scaled(*sum, v, running.scaling);
+            if S::MANY_REGISTERS {
+                self.add(v, running);
+            } else {
+                let i = opaque(i);
+                for u in 0..BLOCK {
+                    // SAFETY: as above.
+                    let v = unsafe { self.load(i + u * S::LANES) };
+                    let sum = &mut running.sums[u % S::SUMS];
+                    *sum = simd.add_exp2_scaled(*sum, v, running.scaling);
+                }
             }
+        }
+        if whole < end {
+            let mut v = [threshold; BLOCK];
+            for (u, v) in v.iter_mut().enumerate() {
+                *v = self.load_upto(whole + u * S::LANES);
+            }
+            self.compare(whole, v, running, threshold);
+            self.add(v, running);
         }
         self.scratch.lead = lead;
         let [a, b, c, d] = running.sums;
         running.total += f64::from(simd.reduce_add(simd.add(simd.add(a, b), simd.add(c, d))));
         running.sums = [simd.splat(0.0); 4];
+    }
+
+    /// Adds a block to the sums.
+    #[inline(always)]
+    fn add(&self, v: [S::V; BLOCK], running: &mut Running<S>) {
+        for (u, v) in v.into_iter().enumerate() {
+            let sum = &mut running.sums[u % S::SUMS];
+            *sum = self.simd.add_exp2_scaled(*sum, v, running.scaling);
+        }
     }
 
     /// Lists the groups of the block at `i` that have a logit above the threshold, and moves the exponent if need be.
@@ -402,7 +410,7 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
         let threshold = self.simd.splat(self.scratch.candidates.threshold());
         // First all comparisons, then all that depends on how they came out, as that may be mispredicted.
         for hit in 0..self.hits.min(TILE_GROUPS) {
-            self.prefetch(tile_end, 1);
+            self.prefetch(tile_end, 4);
             self.scratch.above[hit] = self.above(self.scratch.hits[hit] as usize, threshold);
         }
         let groups = self.scratch.hits.iter().zip(&self.scratch.above).take(self.hits);
@@ -482,7 +490,7 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
     fn prefetch(&mut self, i: usize, lines: usize) {
         let here = self.logits.as_ptr().wrapping_add(i);
         for _ in 0..lines.min(LEAD_MAX - self.scratch.lead) {
-            self.simd.prefetch_first(here.wrapping_byte_add(self.scratch.lead * LINE));
+            self.simd.prefetch(here.wrapping_byte_add(self.scratch.lead * LINE));
             self.scratch.lead += 1;
         }
     }
