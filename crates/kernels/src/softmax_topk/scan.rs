@@ -56,6 +56,9 @@ impl<T: Logit> Row<'_, T> {
 /// must change.
 const BLOCK: usize = 8;
 
+/// How far the reference of the sum is above the largest exponent of two that made it change, so that it seldom changes again.
+const HEADROOM: f32 = 4.0;
+
 /// How many terms a lane adds in f32, before the sum moves on to f64.
 const LANE_TERMS: usize = 64;
 
@@ -144,7 +147,7 @@ pub(super) struct Scan<'a, T, S, const BIASED: bool> {
 
 /// The state of the online softmax: logit `x` counts as `2^(x * rate - exponent)`.
 ///
-/// The exponent is an integer, so that changing it rounds nothing, and is not much below the largest `x * rate` so far.
+/// The exponent is an integer, so that changing it rounds nothing, and is not below the largest `x * rate` so far, nor much above.
 struct Running<S: Exp2> {
     exponent: f32,
     scaling: S::Scaling,
@@ -329,7 +332,7 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
         unsafe { simd.store_acc(self.scratch.maxima.as_mut_ptr().add(self.blocks * S::LANES), largest) };
         self.blocks += 1;
         if simd.gt_mask(largest, running.limits) != 0 {
-            let exponent = (simd.reduce_max(largest) * self.rate).ceil();
+            let exponent = (simd.reduce_max(largest) * self.rate).ceil() + HEADROOM;
             let factor = (running.exponent - exponent).exp2();
             for sum in &mut running.sums[..S::SUMS] {
                 *sum = simd.mul(*sum, simd.splat(factor));
@@ -410,7 +413,7 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
         let threshold = self.simd.splat(self.scratch.candidates.threshold());
         // First all comparisons, then all that depends on how they came out, as that may be mispredicted.
         for hit in 0..self.hits.min(TILE_GROUPS) {
-            self.prefetch(tile_end, 4);
+            self.prefetch_some(tile_end);
             self.scratch.above[hit] = self.above(self.scratch.hits[hit] as usize, threshold);
         }
         let groups = self.scratch.hits.iter().zip(&self.scratch.above).take(self.hits);
@@ -493,6 +496,17 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
             self.simd.prefetch(here.wrapping_byte_add(self.scratch.lead * LINE));
             self.scratch.lead += 1;
         }
+    }
+
+    /// As [`prefetch`](Scan::prefetch), some lines, without a branch.
+    #[inline(always)]
+    fn prefetch_some(&mut self, i: usize) {
+        const SOME: usize = 4;
+        let ahead = self.logits.as_ptr().wrapping_add(i).wrapping_byte_add(self.scratch.lead * LINE);
+        for line in 0..SOME {
+            self.simd.prefetch(ahead.wrapping_byte_add(line * LINE));
+        }
+        self.scratch.lead = LEAD_MAX.min(self.scratch.lead + SOME);
     }
 
     /// # Safety
