@@ -31,8 +31,8 @@ pub(super) unsafe fn multiply<const NIBBLES: bool, const R: usize>(
             let mut sums = [_mm256_setzero_si256(); R];
             for line in (0..step.plane_bytes / LINE).step_by(2) {
                 if step.prefetch && first == 0 {
-                    simd.prefetch_first(ahead.wrapping_add(line * LINE));
-                    simd.prefetch_first(ahead.wrapping_add((line + 1) * LINE));
+                    simd.prefetch(ahead.wrapping_add(line * LINE));
+                    simd.prefetch(ahead.wrapping_add((line + 1) * LINE));
                 }
                 // SAFETY: the caller vouches for the tiles, of an even number of lines.
                 let keys = unsafe {
@@ -216,7 +216,7 @@ unsafe fn add_columns<const NIBBLES: bool, const R: usize>(
             // SAFETY: the caller vouches for the tiles and the columns.
             let values = unsafe {
                 if step.prefetch {
-                    simd.prefetch_first(ahead.wrapping_add(line * LINE));
+                    simd.prefetch(ahead.wrapping_add(line * LINE));
                 }
                 let at = step.plane_bytes + 4 * (line * step.dim + d);
                 let values = step.tiles[tile].add(at).cast::<__m256i>();

@@ -310,7 +310,7 @@ impl Span<'_> {
         let mut ahead = self.places::<F>(self.tile_of(tokens.start) / F::TILES * F::TILES, last);
         for tile in &ahead.tiles[..F::TILES] {
             for line in (0..2 * plane_bytes).step_by(LINE) {
-                simd.prefetch_first(tile.wrapping_add(line));
+                simd.prefetch(tile.wrapping_add(line));
             }
         }
         let queries = self.scaled_queries::<F, S>(simd);
@@ -451,7 +451,7 @@ fn read_scales<F: Stored, S: AttentionSimd>(
     scales: &mut [[f32; STEP_MAX]; 2],
 ) {
     for i in 0..F::TILES {
-        simd.prefetch_first(ahead.tiles[i].wrapping_add(at));
+        simd.prefetch(ahead.tiles[i].wrapping_add(at));
         for (plane, scales) in scales.iter_mut().enumerate() {
             for slot in (0..TILE).step_by(S::LANES) {
                 // SAFETY: a tile of integers ends with as many scales of keys as it has tokens, and of values, and `LANES` divides

@@ -343,7 +343,7 @@ unsafe fn multiply<F: Stored, S: AttentionSimd, const R: usize, const J: usize, 
                 let byte = (d + u) * tiles * TILE * F::BITS / 8;
                 if prefetch && byte.is_multiple_of(LINE) {
                     for line in (0..tiles * TILE * F::BITS / 8).step_by(LINE) {
-                        simd.prefetch_first(ahead.wrapping_add(byte + line));
+                        simd.prefetch(ahead.wrapping_add(byte + line));
                     }
                 }
                 let mut k = [simd.splat(0.0); J];
@@ -484,7 +484,7 @@ unsafe fn add_values<F: Stored, S: AttentionSimd, const R: usize, const C: usize
             let byte = slot * slot_bytes;
             if step.prefetch && byte.is_multiple_of(LINE) {
                 for line in (0..slot_bytes).step_by(LINE) {
-                    simd.prefetch_first(ahead.wrapping_add(byte + line));
+                    simd.prefetch(ahead.wrapping_add(byte + line));
                 }
             }
             let mut v = [simd.splat(0.0); C];

@@ -31,7 +31,7 @@ pub(super) unsafe fn multiply<const NIBBLES: bool, const R: usize>(
                 unsafe {
                     let keys = _mm512_loadu_si512(keys.add(line * LINE).cast());
                     if step.prefetch {
-                        simd.prefetch_first(ahead.wrapping_add(line * LINE));
+                        simd.prefetch(ahead.wrapping_add(line * LINE));
                     }
                     let q = |r: usize, at: usize| {
                         _mm512_set1_epi32(codes.add(r * step.dim + 4 * at).cast::<i32>().read_unaligned())
@@ -166,7 +166,7 @@ unsafe fn add_columns<const NIBBLES: bool, const R: usize, const C: usize>(
                     let at = at + c * LINE;
                     *values = _mm512_loadu_si512(step.tiles[tile].add(step.plane_bytes + at).cast());
                     if step.prefetch {
-                        simd.prefetch_first(ahead.wrapping_add((line * C + c) * LINE));
+                        simd.prefetch(ahead.wrapping_add((line * C + c) * LINE));
                     }
                 }
                 let first = tile * TILE + line * packed;

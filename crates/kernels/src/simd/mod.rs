@@ -138,12 +138,6 @@ macro_rules! caches_x86_64 {
                 // SAFETY: needs SSE, which every x86-64 CPU has; a prefetch never faults, whatever the address.
                 unsafe { _mm_prefetch::<_MM_HINT_T1>(p.cast()) }
             }
-            #[inline(always)]
-            fn prefetch_first<T>(self, p: *const T) {
-                use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-                // SAFETY: as above.
-                unsafe { _mm_prefetch::<_MM_HINT_T0>(p.cast()) }
-            }
         }
     };
 }
@@ -251,9 +245,6 @@ pub(crate) trait Caches: Copy {
 
     /// Asks for the cache line at `p`, which need not be readable, to be brought into the second level.
     fn prefetch<T>(self, p: *const T);
-
-    /// Asks for the cache line at `p`, which need not be readable, to be brought into the first level.
-    fn prefetch_first<T>(self, p: *const T);
 }
 
 /// Compares vectors of f32.

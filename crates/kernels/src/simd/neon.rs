@@ -99,8 +99,6 @@ impl Caches for Neon {
     // The prefetch intrinsic is not stable, and the prefetchers of these CPUs follow rows well.
     #[inline(always)]
     fn prefetch<T>(self, _: *const T) {}
-    #[inline(always)]
-    fn prefetch_first<T>(self, _: *const T) {}
 }
 
 // SAFETY, for the blocks below that say "as above":

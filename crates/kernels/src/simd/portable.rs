@@ -84,8 +84,6 @@ impl Caches for Portable {
     fn fence(self) {}
     #[inline(always)]
     fn prefetch<T>(self, _: *const T) {}
-    #[inline(always)]
-    fn prefetch_first<T>(self, _: *const T) {}
 }
 
 impl Compare for Portable {
