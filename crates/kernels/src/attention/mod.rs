@@ -11,8 +11,8 @@
 //! - **Tiles.** The cache holds [tiles](crate::kv_cache#layout) of 16 tokens, in which the same value of all keys is a vector;
 //!   so a score is a lane, and none is summed over lanes. One tile of f32, two of 16 bits or four of integers make a step:
 //!   scores become exponentials, by which the values are added up in registers.
-//! - **Prefetches.** Meanwhile the next step is prefetched, in the order of its bytes and evenly over the work, whatever the
-//!   order of the reads. In any other order memory is slower: with values prefetched by columns, as they are read, f32 took 1.6
+//! - **Prefetches.** Meanwhile the next step is prefetched into the second level, in the order of its bytes and evenly over the
+//!   work, whatever the order of the reads. In any other order memory is slower: with values prefetched by columns, as they are read, f32 took 1.6
 //!   times as long as reading alone, and takes 1.2 times so.
 //! - **Online softmax.** Terms are `2^(s - e)`, where `e` is an integer not below the largest `s` so far, in powers of two.
 //!   Moving `e` multiplies what has been summed by a power of two, and that rounds nothing.

@@ -20,8 +20,8 @@
 //!   64-bit keys, the logit before the inverted index, by a bitonic network with AVX-512; their exponentials are
 //!   taken anew, in f64.
 //!
-//! While candidates are looked up and sorted, lines of what follows in memory are prefetched; the scan then asks for one line
-//! less a block until the lead is used up.
+//! While candidates are looked up and sorted, lines of what follows in memory are prefetched, into the second level; the scan
+//! then asks for one line less a block until the lead is used up.
 //!
 //! # Cost
 //!
