@@ -160,11 +160,12 @@ pub fn exposing(
     let having = mutants.iter().filter(|mutant| mutant.suspect == Some(suspect));
     let exposed: Vec<_> = having
         .map(|mutant| {
-            let fails = |case: &&Box<dyn Case>| {
-                let observed = observe(case.as_ref(), &mutant.variant, seed);
+            let fails = |case: &dyn Case| {
+                let observed = observe(case, &mutant.variant, seed);
                 observed.iter().any(|observation| observation.outcome == Outcome::Fail)
             };
-            cases.iter().find(fails).map(|case| (mutant.variant.name, case.id()))
+            let failed = cases.iter().find(|case| fails(case.as_ref()));
+            failed.map(|case| (mutant.variant.name, case.id()))
         })
         .collect::<Option<_>>()?;
     (!exposed.is_empty()).then_some(exposed)
