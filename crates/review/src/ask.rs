@@ -91,7 +91,8 @@ impl Question<'_> {
         text
     }
 
-    /// The form alone: not every server that takes a schema knows lengths and ranges.
+    /// The form alone: not every server that takes a schema knows lengths and ranges. The number of items is bounded, since small models
+    /// never end a list by themselves.
     fn schema(&self) -> Value {
         let mut checks = self.vocabulary.names(self.prose);
         checks.push("none".to_owned());
@@ -110,7 +111,7 @@ impl Question<'_> {
             "required": ["statement", "file", "first_line", "last_line", "quote", "check", "value"],
             "additionalProperties": false,
         });
-        let mut properties = json!({ "items": { "type": "array", "items": item } });
+        let mut properties = json!({ "items": { "type": "array", "maxItems": ITEMS_MAX, "items": item } });
         let mut required = vec!["items"];
         if self.compares() {
             properties["preference"] = json!({ "type": "string", "enum": ["A", "B", "none"] });
