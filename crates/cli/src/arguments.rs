@@ -69,6 +69,8 @@ pub enum Command {
     Board(BoardOptions),
     /// Hold contestants against each other, over the challenges they share
     Compare(CompareOptions),
+    /// Ask language models what they hold of one submission, or of two: opinion, which no score knows of
+    Review(ReviewOptions),
     /// The board as web pages, on this machine unless told otherwise
     Serve(ServeOptions),
     /// A stored verdict in full
@@ -236,6 +238,27 @@ pub struct CompareOptions {
 }
 
 #[derive(Debug, Args)]
+pub struct ReviewOptions {
+    /// A folder with a tribunal.toml in it, a bundle, or the beginning of a verdict's id: one to be reviewed, or two to be compared
+    #[arg(required = true, num_args = 1..=2, value_name = "PATH|VERDICT")]
+    pub submissions: Vec<String>,
+    /// Who is asked, a file of [[reviewer]] tables
+    #[arg(long, value_name = "FILE", required_unless_present = "replay")]
+    pub reviewers: Option<PathBuf>,
+    #[arg(long, value_enum, default_value_t = Format::Terminal)]
+    pub format: Format,
+    /// Write the review into this file as well: .json, .md or .html
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Keep every request and response in this folder
+    #[arg(long, value_name = "DIR", conflicts_with = "replay")]
+    pub record: Option<PathBuf>,
+    /// Take the answers from such a folder, and connect to nobody
+    #[arg(long, value_name = "DIR")]
+    pub replay: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
 pub struct ServeOptions {
     /// Where to listen; 0 is any port that is free
     #[arg(long, value_name = "P", default_value_t = 7878)]
@@ -366,6 +389,7 @@ pub struct SchemaOptions {
 pub enum SchemaChoice {
     Verdict,
     Plan,
+    Review,
 }
 
 #[derive(Debug, Args)]

@@ -15,6 +15,7 @@ mod plan;
 mod progress;
 mod replay;
 mod rescore;
+mod review;
 mod serve;
 mod show;
 mod store;
@@ -50,6 +51,7 @@ fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         Command::Judge(options) => judge::run(options, common),
         Command::Board(options) => show::board(options, common),
         Command::Compare(options) => compare::run(options, common),
+        Command::Review(options) => review::run(options, common),
         Command::Serve(options) => serve::run(options, common),
         Command::Show(options) => show::verdict(options, common),
         Command::Replay(options) => replay::run(options, common),

@@ -62,6 +62,7 @@ pub fn schema(options: &SchemaOptions) -> Result<Exit, Failure> {
     let schema = match options.what {
         SchemaChoice::Verdict => json::schema(),
         SchemaChoice::Plan => tribunal_plan::schema(),
+        SchemaChoice::Review => tribunal_review::schema(),
     };
     let text = serde_json::to_string_pretty(&schema).map_err(|error| Failure::Bug(error.to_string()))?;
     writeln!(anstream::stdout(), "{text}")?;

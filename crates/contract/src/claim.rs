@@ -37,7 +37,7 @@ pub enum Claimed {
 
 impl Takes {
     /// The value, if it is one of these.
-    pub(crate) fn read(self, value: &toml::Value) -> Option<Claimed> {
+    pub fn read(self, value: &toml::Value) -> Option<Claimed> {
         match self {
             Self::Number(_) => {
                 let number = value.as_float().or_else(|| value.as_integer().map(|n| n as f64))?;

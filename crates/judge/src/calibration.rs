@@ -145,6 +145,32 @@ fn try_mutant(challenge: &dyn Challenge, mutant: &Mutant, effort: Effort, seed: 
     caught
 }
 
+/// Whether whoever has a defect would have failed one of these cases, as every mutant that has it does: for each mutant the first that it
+/// fails. None where one fails none of them, or where no mutant has it.
+pub fn exposing(
+    challenge: &dyn Challenge,
+    suspect: &str,
+    passed: &BTreeSet<&str>,
+    effort: Effort,
+    seed: Seed,
+) -> Option<Vec<(&'static str, String)>> {
+    let mut cases = cases(challenge, effort, seed);
+    cases.retain(|case| passed.contains(case.id().as_str()));
+    let Variants { mutants, .. } = challenge.variants();
+    let having = mutants.iter().filter(|mutant| mutant.suspect == Some(suspect));
+    let exposed: Vec<_> = having
+        .map(|mutant| {
+            let fails = |case: &dyn Case| {
+                let observed = observe(case, &mutant.variant, seed);
+                observed.iter().any(|observation| observation.outcome == Outcome::Fail)
+            };
+            let failed = cases.iter().find(|case| fails(case.as_ref()));
+            failed.map(|case| (mutant.variant.name, case.id()))
+        })
+        .collect::<Option<_>>()?;
+    (!exposed.is_empty()).then_some(exposed)
+}
+
 fn observe(case: &dyn Case, variant: &Variant, seed: Seed) -> Vec<Observation> {
     let mut subject = variant.stand();
     let mut court = Court::new(subject.as_mut(), seed);

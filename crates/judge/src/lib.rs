@@ -42,7 +42,8 @@ mod verdict;
 pub mod workload;
 
 pub use case::{Case, Challenge, Effort, Family, Plan};
-pub use code::{CodeFacts, SourceFile, digest, inspect};
+pub use code::files::all as sources;
+pub use code::{CodeFacts, Muted, SourceFile, digest, inspect, mute};
 pub use court::{ArgumentRecord, CallRecord, Court, Exhibit, Record, Subject};
 pub use evidence::{Evidence, JudgeInfo, Machine, Measurement, SubmissionInfo};
 pub use examine::{Examined, Replay, Unwatched, Watch, examine, finding, finding_about, replay};

@@ -60,24 +60,28 @@ pub enum Piece {
 }
 
 impl Document {
-    pub(crate) fn heading(&mut self, level: u8, text: impl Into<Text>) {
+    /// Adds a heading; 1 is the page's.
+    pub fn heading(&mut self, level: u8, text: impl Into<Text>) {
         self.blocks.push(Block::Heading(level, text.into()));
     }
 
-    pub(crate) fn paragraph(&mut self, text: impl Into<Text>) {
+    /// Adds a paragraph.
+    pub fn paragraph(&mut self, text: impl Into<Text>) {
         self.blocks.push(Block::Paragraph(text.into()));
     }
 
-    pub(crate) fn table(&mut self, table: Table) {
+    /// Adds a table.
+    pub fn table(&mut self, table: Table) {
         self.blocks.push(Block::Table(table));
     }
 
-    pub(crate) fn picture(&mut self, svg: String, caption: Text) {
+    /// Adds a picture.
+    pub fn picture(&mut self, svg: String, caption: Text) {
         self.blocks.push(Block::Picture(svg, caption));
     }
 
     /// A list; nothing where it is empty.
-    pub(crate) fn list(&mut self, items: Vec<Text>) {
+    pub fn list(&mut self, items: Vec<Text>) {
         if !items.is_empty() {
             self.blocks.push(Block::List(items));
         }
@@ -85,24 +89,29 @@ impl Document {
 }
 
 impl Text {
-    pub(crate) fn strong(text: impl Into<String>) -> Self {
+    /// Ours, and what the eye should find.
+    pub fn strong(text: impl Into<String>) -> Self {
         Self(vec![Piece::Strong(text.into())])
     }
 
-    pub(crate) fn name(text: impl Into<String>) -> Self {
+    /// A name from a submission.
+    pub fn name(text: impl Into<String>) -> Self {
         Self(vec![Piece::Name(text.into())])
     }
 
-    pub(crate) fn foreign(text: impl Into<String>) -> Self {
+    /// Prose that may quote a submission.
+    pub fn foreign(text: impl Into<String>) -> Self {
         Self(vec![Piece::Foreign(text.into())])
     }
 
-    pub(crate) fn then(mut self, other: impl Into<Text>) -> Self {
+    /// With another text after it.
+    pub fn then(mut self, other: impl Into<Text>) -> Self {
         self.0.extend(other.into().0);
         self
     }
 
-    pub(crate) fn command(mut self, command: impl Into<String>) -> Self {
+    /// With a command to copy after it.
+    pub fn command(mut self, command: impl Into<String>) -> Self {
         self.0.push(Piece::Command(command.into()));
         self
     }

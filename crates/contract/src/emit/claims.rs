@@ -26,7 +26,8 @@ repeatable = true
 
 The judge decides each from what it measured, after everything else: *upheld*, *refuted* or *untestable*, with what is claimed and what was seen in the
 finding `claims/<name>:holds`. The dimension *analysis* is the share of upheld ones among those that are upheld or refuted; a refuted claim has the suspect
-`claim_refuted` and costs nothing else. Nothing is read into prose: what a README or a comment says is not decided.
+`claim_refuted` and costs nothing else. Nothing is read into prose: what a README claims is found by
+[reviewers](reviewers.md) alone, and counts for no score.
 
 - Time, memory and traffic are measured of right answers only. Where they were not, claims on them are untestable.
 - A claim is no stronger than its number. One that says *at most* or *at least* is upheld whatever room it leaves, up to twice what was measured: what

@@ -39,6 +39,11 @@ pub(super) fn as_cpp(file: &SourceFile) -> SourceFile {
     SourceFile { text, ..file.clone() }
 }
 
+/// Whether a word is one of CUDA's that take no arguments.
+pub(super) fn is_qualifier(word: &str) -> bool {
+    QUALIFIERS.contains(&word)
+}
+
 fn is_word(text: &[u8], at: usize, length: usize) -> bool {
     let in_name = |byte: Option<&u8>| byte.is_some_and(|&byte| byte.is_ascii_alphanumeric() || byte == b'_');
     !in_name(at.checked_sub(1).and_then(|before| text.get(before))) && !in_name(text.get(at + length))

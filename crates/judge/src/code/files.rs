@@ -10,7 +10,7 @@ use tribunal_runner::submission::is_ignored;
 use super::SourceFile;
 
 /// Files of the contract itself are not the contestant's code.
-const CONTRACT_FILES: [&str; 2] = ["tribunal.h", "src/contract.rs"];
+pub(super) const CONTRACT_FILES: [&str; 2] = ["tribunal.h", "src/contract.rs"];
 
 /// Source beyond this is not read.
 const SOURCE_BYTES_MAX: u64 = 1 << 20;
@@ -50,7 +50,7 @@ pub(crate) fn of(folder: &Path, language: Language) -> Vec<SourceFile> {
 }
 
 /// Every file of a submission that is text, so that it can be laid out again; the contestant's own source first.
-pub(crate) fn all(submission: &Submission) -> Vec<SourceFile> {
+pub fn all(submission: &Submission) -> Vec<SourceFile> {
     let mut files = of(&submission.folder, submission.manifest.language);
     let own = files.len();
     for path in submission.files().unwrap_or_default() {

@@ -31,6 +31,7 @@ mod facts;
 pub(crate) mod files;
 mod grammar;
 mod imports;
+mod mute;
 mod names;
 mod reach;
 mod repeats;
@@ -48,6 +49,8 @@ use self::facts::{Scan, Shared};
 use self::grammar::{Dialect, Grammar, STEPS_MAX};
 use self::report::{Dead, Extreme, Repetition};
 use self::scan::Scanner;
+
+pub use self::mute::{Muted, mute};
 
 /// Bytes of source that are looked at in one submission.
 const BYTES_MAX: usize = 1 << 20;

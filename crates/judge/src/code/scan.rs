@@ -300,7 +300,7 @@ fn is_own_name(field: Option<&str>, parent: Role) -> bool {
 }
 
 /// A string that stands alone is documentation.
-fn is_docstring(node: Node<'_>) -> bool {
+pub(super) fn is_docstring(node: Node<'_>) -> bool {
     node.named_child_count() == 1
         && node.named_child(0).is_some_and(|child| matches!(child.kind(), "string" | "concatenated_string"))
 }

@@ -3,6 +3,7 @@
 mod defects;
 mod honest;
 mod hostile;
+mod mute;
 
 use tribunal_contract::Language;
 

@@ -1,0 +1,142 @@
+//! `tribunal review`.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+
+use tribunal_board::{Bundle, Store, document, ranking};
+use tribunal_judge::{Ruling, Verdict, sources};
+use tribunal_review::{
+    Http, Party, Recorder, Replay, Review, ReviewError, Reviewer, page, review, reviewers,
+};
+use tribunal_runner::Submission;
+
+use crate::arguments::{Common, Format, ReviewOptions};
+use crate::exit::{Exit, Failure};
+use crate::judge::table_style;
+use crate::store::{self, not_got};
+
+/// Bytes of a file of reviewers.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+pub fn run(options: &ReviewOptions, common: &Common) -> Result<Exit, Failure> {
+    let written = options.out.as_deref().map(|path| form(path).map(|form| (path, form))).transpose()?;
+    let given = options.reviewers.as_deref().map(asked).transpose()?;
+    let parties: Vec<Party> =
+        options.submissions.iter().map(|name| party(name, common)).collect::<Result<_, _>>()?;
+    let review = held(options, &parties, given)?;
+    if let Some((path, form)) = written {
+        fs::write(path, shown(&review, form)?)
+            .map_err(|error| Failure::Machine(format!("{}: {error}", path.display())))?;
+    }
+    write!(anstream::stdout(), "{}", shown(&review, options.format)?)?;
+    // Who nobody answered has no review, and the reason is no submission's.
+    let heard = review.reviewers.iter().any(|report| report.answered > 0);
+    Ok(if heard { Exit::Accepted } else { Exit::Infrastructure })
+}
+
+fn held(options: &ReviewOptions, parties: &[Party], given: Option<Vec<Reviewer>>) -> Result<Review, Failure> {
+    let failed = |error: ReviewError| match error {
+        ReviewError::Record(error) => Failure::Machine(error.to_string()),
+        other => Failure::Usage(tribunal_board::clean::line(&other.to_string())),
+    };
+    let disk = |error: tribunal_review::RecordError| Failure::Machine(error.to_string());
+    if let Some(folder) = &options.replay {
+        let (courier, recorded) = Replay::open(folder).map_err(disk)?;
+        return review(parties, given.as_deref().unwrap_or(&recorded), &courier).map_err(failed);
+    }
+    let given = given.ok_or_else(|| Failure::Usage("--reviewers FILE is needed".to_owned()))?;
+    match &options.record {
+        Some(folder) => {
+            let courier = Recorder::new(folder, &given, Http::default()).map_err(disk)?;
+            review(parties, &given, &courier).map_err(failed)
+        }
+        None => review(parties, &given, &Http::default()).map_err(failed),
+    }
+}
+
+fn asked(path: &Path) -> Result<Vec<Reviewer>, Failure> {
+    let wrong = |what: String| Failure::Usage(format!("{}: {what}", path.display()));
+    let metadata = fs::metadata(path).map_err(|error| wrong(error.to_string()))?;
+    if !metadata.is_file() || metadata.len() > FILE_BYTES_MAX {
+        return Err(wrong("no plain file, or too large".to_owned()));
+    }
+    let text = fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    reviewers(&text, path).map_err(|error| Failure::Usage(error.to_string()))
+}
+
+/// A folder, with the last verdict on what is in it; a bundle; or what was kept with a verdict.
+fn party(name: &str, common: &Common) -> Result<Party, Failure> {
+    let path = Path::new(name);
+    if path.is_dir() {
+        let submission = Submission::open(path).map_err(|error| Failure::Usage(error.to_string()))?;
+        let verdict = match store::existing(common)? {
+            Some(store) => judged(&store, &submission)?,
+            None => None,
+        };
+        return Ok(Party {
+            name: submission.manifest.name.clone(),
+            challenge: submission.challenge.id.to_owned(),
+            language: submission.manifest.language,
+            sha256: submission.sha256.clone(),
+            files: sources(&submission),
+            verdict,
+        });
+    }
+    let bundle = if path.is_file() {
+        let wrong = |what: String| Failure::Usage(format!("{name}: {what}"));
+        let read = Bundle::read_file(path).map_err(|error| wrong(error.to_string()))?;
+        let bundle = read.map_err(|error| wrong(error.to_string()))?;
+        // An altered one would decide what nobody measured.
+        bundle.check().map_err(|error| wrong(error.to_string()))?;
+        bundle
+    } else {
+        store::to_read(common)?.bundle(name).map_err(not_got)?
+    };
+    of_bundle(bundle)
+}
+
+fn judged(store: &Store, submission: &Submission) -> Result<Option<Verdict>, Failure> {
+    let (stored, _) = store.summaries().map_err(not_got)?;
+    let stored = ranking::latest(stored);
+    let same = stored.iter().find(|summary| {
+        summary.submission.sha256 == submission.sha256
+            && summary.submission.challenge == submission.challenge.id
+            && summary.outcome != Ruling::Infrastructure
+    });
+    same.map(|summary| store.get(&summary.id).map_err(not_got)).transpose()
+}
+
+fn of_bundle(bundle: Bundle) -> Result<Party, Failure> {
+    let Bundle { verdict, sources, .. } = bundle;
+    let language = serde_json::Value::String(verdict.submission.language.clone());
+    Ok(Party {
+        name: verdict.submission.name.clone(),
+        challenge: verdict.submission.challenge.clone(),
+        language: serde_json::from_value(language).map_err(|error| Failure::Usage(error.to_string()))?,
+        sha256: verdict.submission.sha256.clone(),
+        files: sources,
+        verdict: Some(verdict),
+    })
+}
+
+/// The form that a file's name asks for.
+fn form(path: &Path) -> Result<Format, Failure> {
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some("json") => Ok(Format::Json),
+        Some("md") => Ok(Format::Md),
+        Some("html") => Ok(Format::Html),
+        _ => Err(Failure::Usage(format!("--out {}: .json, .md or .html is needed", path.display()))),
+    }
+}
+
+fn shown(review: &Review, form: Format) -> Result<String, Failure> {
+    Ok(match form {
+        Format::Terminal => document::terminal::show(&page(review), &table_style()),
+        Format::Md => document::markdown::show(&page(review)),
+        Format::Html => document::html::page(&page(review)),
+        Format::Json => {
+            serde_json::to_string(review).map_err(|error| Failure::Bug(error.to_string()))? + "\n"
+        }
+    })
+}
