@@ -2,15 +2,26 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::LazyLock;
 
-use tribunal_contract::Language;
+use tribunal_contract::{Language, challenges, emit};
 use tribunal_runner::Submission;
 use tribunal_runner::submission::is_ignored;
 
 use super::SourceFile;
 
-/// Files of the contract itself are not the contestant's code.
-pub(super) const CONTRACT_FILES: [&str; 2] = ["tribunal.h", "src/contract.rs"];
+/// What the contracts' own files hold, by path. They are not the contestant's code; what only has their name is.
+static CONTRACTS: LazyLock<Vec<(&str, String)>> = LazyLock::new(|| {
+    let files = |challenge| {
+        [("tribunal.h", emit::c_header(challenge)), ("src/contract.rs", emit::rust_contract(challenge))]
+    };
+    challenges::ALL.iter().copied().flat_map(files).collect()
+});
+
+/// Whether it is a file of a contract, to the byte.
+pub(super) fn is_contracts(file: &SourceFile) -> bool {
+    CONTRACTS.iter().any(|(path, text)| file.path == *path && file.text == *text)
+}
 
 /// Source beyond this is not read.
 const SOURCE_BYTES_MAX: u64 = 1 << 20;
@@ -37,7 +48,6 @@ pub(crate) fn of(folder: &Path, language: Language) -> Vec<SourceFile> {
                 }
             } else if kind.is_file()
                 && extensions.contains(&extension)
-                && !CONTRACT_FILES.contains(&name.as_str())
                 && entry.metadata().is_ok_and(|metadata| metadata.len() <= SOURCE_BYTES_MAX)
                 && let Ok(bytes) = fs::read(&path)
             {
@@ -45,6 +55,7 @@ pub(crate) fn of(folder: &Path, language: Language) -> Vec<SourceFile> {
             }
         }
     }
+    files.retain(|file| !is_contracts(file));
     files.sort_by(|a, b| a.path.cmp(&b.path));
     files
 }
@@ -64,4 +75,24 @@ pub fn all(submission: &Submission) -> Vec<SourceFile> {
         }
     }
     files
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_only_has_the_name_of_the_contract_is_the_contestants() {
+        let folder = tempfile::tempdir().unwrap();
+        let header = folder.path().join("tribunal.h");
+        let paths = || of(folder.path(), Language::C).into_iter().map(|file| file.path).collect::<Vec<_>>();
+        fs::write(folder.path().join("a.c"), "int a;\n").unwrap();
+        for challenge in challenges::ALL {
+            let text = emit::c_header(challenge);
+            fs::write(&header, &text).unwrap();
+            assert_eq!(paths(), ["a.c"]);
+            fs::write(&header, text + "static int hidden(void) { return 1; }\n").unwrap();
+            assert_eq!(paths(), ["a.c", "tribunal.h"]);
+        }
+    }
 }

@@ -15,7 +15,7 @@ use tree_sitter::Node;
 use tribunal_contract::Language;
 
 use super::cuda;
-use super::files::CONTRACT_FILES;
+use super::files::is_contracts;
 use super::grammar::{Dialect, Grammar, Role, STEPS_MAX};
 use super::scan::is_docstring;
 use super::{BYTES_MAX, SourceFile};
@@ -45,7 +45,7 @@ pub fn mute(files: &[SourceFile], language: Language) -> Vec<Muted> {
     let (mut steps_left, mut bytes_left) = (STEPS_MAX, BYTES_MAX);
     let mut muted = Vec::new();
     for file in files {
-        let own = !CONTRACT_FILES.contains(&file.path.as_str());
+        let own = !is_contracts(file);
         let Some(dialect) = Dialect::of(&file.path, cpp).filter(|_| own) else { continue };
         let fits = file.text.len() <= bytes_left;
         let read = if language == Language::Cuda { cuda::as_cpp(file).text } else { file.text.clone() };

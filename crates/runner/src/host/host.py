@@ -13,6 +13,7 @@ import _socket
 import ctypes
 import gc
 import importlib.util
+import math
 import mmap
 import os
 import struct
@@ -99,22 +100,28 @@ NO_ADDRESS = ctypes.c_void_p(-1).value
 class Area:
     """Memory that the judge shares, mapped for as long as an array looks at it. Python's own `mmap` would keep a descriptor as well."""
 
-    def __init__(self, fd, length):
+    def __init__(self, fd, start, length):
         # Populated at once: no call pays for the first touch of a page.
         flags = mmap.MAP_SHARED | mmap.MAP_POPULATE
-        self.address, self.length = LIBC.mmap(None, length, mmap.PROT_READ | mmap.PROT_WRITE, flags, fd, 0), length
-        os.close(fd)
+        self.length = max(length, 1)
+        self.address = LIBC.mmap(None, self.length, mmap.PROT_READ | mmap.PROT_WRITE, flags, fd, start)
         if self.address == NO_ADDRESS:
             self.length = 0
             raise MemoryError("no memory for inputs or outputs")
-        self.__array_interface__ = {"version": 3, "data": (self.address, False), "shape": (length,), "typestr": "|u1"}
+        self.__array_interface__ = {"version": 3, "data": (self.address, False), "shape": (self.length,), "typestr": "|u1"}
 
     def __del__(self, unmap=LIBC.munmap):
         if self.length:
             unmap(self.address, self.length)
 
-    def view(self, tensor):
-        return np.ndarray(tuple(tensor["shape"]), tensor["dtype"], np.asarray(self), tensor["offset"])
+    def view(self, tensor, offset=0):
+        return np.ndarray(tuple(tensor["shape"]), tensor["dtype"], np.asarray(self), offset)
+
+
+def input_of(fd, tensor):
+    """An input on pages of its own: a state that holds on to it holds on to no other."""
+    size = np.dtype(tensor["dtype"]).itemsize * math.prod(tensor["shape"])
+    return Area(fd, tensor["offset"], size).view(tensor)
 
 
 def received_fd(ancillary):
@@ -162,7 +169,7 @@ class Call:
         for argument in message["inputs"]:
             ((kind, value),) = argument.items()
             if kind == "tensor":
-                value = inputs.view(value)
+                value = input_of(inputs, value)
             elif kind == "real":
                 (value,) = struct.unpack("=d", struct.pack("=Q", value))
             elif kind == "state":
@@ -176,7 +183,7 @@ class Call:
                 self.makes = (position, value)
                 self.results.append((result["name"], None))
             else:
-                self.results.append((result["name"], outputs.view(value)))
+                self.results.append((result["name"], outputs.view(value, value["offset"])))
 
     def run(self):
         self.value = self.function(*self.arguments)
@@ -236,12 +243,16 @@ def serve():
                 say("loaded", operations=[name for name in message["operations"] if callable(getattr(module, name, None))])
             elif kind == "arena":
                 outputs = None
-                outputs = Area(received_fd(ancillary), message["outputs_bytes"])
+                fd = received_fd(ancillary)
+                outputs = Area(fd, 0, message["outputs_bytes"])
+                os.close(fd)
                 say("mapped")
             elif kind == "prepare":
-                inputs = Area(received_fd(ancillary), message["inputs_bytes"])
-                call = Call(module, states, inputs, outputs, message)
-                inputs = None
+                inputs = received_fd(ancillary)
+                try:
+                    call = Call(module, states, inputs, outputs, message)
+                finally:
+                    os.close(inputs)
                 say("ready")
                 answer(call, states)
                 call = None

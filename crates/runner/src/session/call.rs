@@ -47,8 +47,9 @@ impl Session {
         let operation = self.challenge.operation(call.operation).expect("the operation is in the contract");
         check(operation, call);
 
+        // On pages of its own, so that a state can hold on to one without the others.
         let sizes = call.inputs.iter().filter_map(|argument| match argument {
-            Argument::Tensor(tensor) => Some(tensor.bytes().len()),
+            Argument::Tensor(tensor) => Some(tensor.bytes().len().next_multiple_of(PAGE_BYTES)),
             _ => None,
         });
         let (input_slots, inputs_total) = lay_out(sizes, 0);

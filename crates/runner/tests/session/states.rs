@@ -4,8 +4,8 @@ use tribunal_contract::{DType, Fault, StateId, Tensor};
 use tribunal_runner::{Session, Trouble};
 
 use crate::toy::{
-    Example, HONEST_C, HONEST_PYTHON, assert_close, backward, c_source, definition, forward, python_module,
-    start,
+    Example, HONEST_C, HONEST_PYTHON, assert_close, backward, c_source, definition, forward, python,
+    python_module, start,
 };
 
 #[test]
@@ -58,6 +58,19 @@ fn a_released_state_gives_its_memory_back() {
         let after = own_bytes(&mut session);
         assert!(after < before + (4 << 20), "{before} {kept} {after}");
     }
+}
+
+#[test]
+fn a_state_that_holds_on_to_one_input_keeps_no_other_alive() {
+    let Some(mut session) = start(&python("return np.zeros_like(x), gamma")) else { return };
+    let example = Example::new(1024, 2048); // 8 MiB, and 8 KiB of gamma
+    let mut own_bytes = Vec::new();
+    for state in 0..3 {
+        forward(&mut session, &example, StateId(state)).unwrap();
+        let memory = session.memory().unwrap();
+        own_bytes.push(memory.anonymous_bytes + memory.shared_bytes);
+    }
+    assert!(own_bytes[2] < own_bytes[1] + (1 << 20), "{own_bytes:?}");
 }
 
 #[test]
