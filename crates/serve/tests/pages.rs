@@ -208,9 +208,9 @@ async fn every_page_that_a_link_leads_to_is_there_and_harmless() {
     for expected in [
         "/challenges/kv_cache",
         "/contestants",
-        "/verdicts/8b82bc28cfb8",
-        "/verdicts/8b82bc28cfb8/source/submission.py",
-        "/api/verdicts/8b82bc28cfb8/bundle",
+        "/verdicts/3e557c2f917b",
+        "/verdicts/3e557c2f917b/source/submission.py",
+        "/api/verdicts/3e557c2f917b/bundle",
         "/judgings",
     ] {
         assert!(seen.contains(expected), "nothing leads to {expected}");
@@ -222,30 +222,30 @@ async fn every_page_that_a_link_leads_to_is_there_and_harmless() {
 #[tokio::test]
 async fn findings_are_chosen_by_family_outcome_and_dimension() {
     let server = Server::new().await;
-    let verdict = fixture("5b1b5408f7dd").verdict;
+    let verdict = fixture("125730ca1fc4").verdict;
     let shown = |page: &str| page.matches("<li class=\"finding ").count();
     let count =
         |test: &dyn Fn(&tribunal_judge::Finding) -> bool| verdict.findings.iter().filter(|f| test(f)).count();
     use tribunal_judge::{Dimension, Family, Outcome};
     let stability = count(&|f| f.family == Family::Stability && f.outcome == Outcome::Fail);
     assert!(stability > 0 && stability < count(&|f| f.outcome == Outcome::Fail));
-    let page = server.get("/verdicts/5b1b5408f7dd?family=stability&outcome=fail&dimension=").await.body;
+    let page = server.get("/verdicts/125730ca1fc4?family=stability&outcome=fail&dimension=").await.body;
     assert_eq!(shown(&page), stability);
     assert!(!page.contains("<li class=\"finding pass"));
-    let code = server.get("/verdicts/5b1b5408f7dd?dimension=code").await.body;
+    let code = server.get("/verdicts/125730ca1fc4?dimension=code").await.body;
     assert_eq!(shown(&code), count(&|f| f.dimension == Dimension::Code));
     // All of them, on pages of a hundred.
     let (first, second) =
-        (server.get("/verdicts/5b1b5408f7dd").await, server.get("/verdicts/5b1b5408f7dd?page=2").await);
+        (server.get("/verdicts/125730ca1fc4").await, server.get("/verdicts/125730ca1fc4?page=2").await);
     assert_eq!(shown(&first.body) + shown(&second.body), verdict.findings.len());
-    let refused = server.get("/verdicts/5b1b5408f7dd?outcome=failed").await;
+    let refused = server.get("/verdicts/125730ca1fc4?outcome=failed").await;
     assert_eq!(refused.status, StatusCode::BAD_REQUEST);
     assert!(
         refused.body.contains("unknown variant") && refused.body.contains("inconclusive"),
         "{}",
         refused.body
     );
-    assert_eq!(server.get("/verdicts/5b1b5408f7dd?page=3").await.status, StatusCode::NOT_FOUND);
+    assert_eq!(server.get("/verdicts/125730ca1fc4?page=3").await.status, StatusCode::NOT_FOUND);
 }
 
 #[tokio::test]
@@ -306,10 +306,10 @@ async fn a_board_is_searched_and_a_contestant_shown() {
 async fn json_says_what_the_library_says() {
     let server = Server::new().await;
     let verdict: Value =
-        serde_json::from_str(&tribunal_board::json::line(&fixture("4375896f2369").verdict)).unwrap();
-    assert_eq!(server.json("/api/verdicts/4375896f2369").await, verdict);
-    let bundle = Bundle::read(&server.get("/api/verdicts/4375896f2369/bundle").await.body).unwrap();
-    assert_eq!(bundle, fixture("4375896f2369"));
+        serde_json::from_str(&tribunal_board::json::line(&fixture("2ed8d31eed07").verdict)).unwrap();
+    assert_eq!(server.json("/api/verdicts/2ed8d31eed07").await, verdict);
+    let bundle = Bundle::read(&server.get("/api/verdicts/2ed8d31eed07/bundle").await.body).unwrap();
+    assert_eq!(bundle, fixture("2ed8d31eed07"));
     let (summaries, _) = Store::open(server.folder.path()).unwrap().summaries().unwrap();
     let summaries = ranking::latest(summaries);
     for standings in ranking::rank(&summaries) {
@@ -338,7 +338,7 @@ async fn json_says_what_the_library_says() {
 #[tokio::test]
 async fn only_who_knows_the_token_writes() {
     let server = Server::new().await;
-    let bundle = Bundle { kept_at_ms: None, ..renamed("4375896f2369", "newcomer") };
+    let bundle = Bundle { kept_at_ms: None, ..renamed("2ed8d31eed07", "newcomer") };
     let line = bundle.line();
     let silent = Server::with(|options| options.token = None).await;
     assert_eq!(silent.post("/api/verdicts", Some(TOKEN), line.clone()).await.status, StatusCode::FORBIDDEN);
@@ -385,14 +385,14 @@ fn no_request_brings_the_server_down() {
         "/challenges/kv_cache?q=a&outcome=accepted&language=c&page=2",
         "/contestants?q=%F0%9F&page=1",
         "/contestants/two-pass-c",
-        "/verdicts/4375896f2369",
-        "/verdicts/4375896f2369/source/submission.c",
+        "/verdicts/2ed8d31eed07",
+        "/verdicts/2ed8d31eed07/source/submission.c",
         "/compare?with=two-pass-c&with=numpy-paged",
         "/api/compare?with=two-pass-c&with=numpy-paged",
         "/api/contestants/two-pass-c",
-        "/api/verdicts/4375896f2369/bundle",
+        "/api/verdicts/2ed8d31eed07/bundle",
     ];
-    let body = Bundle { kept_at_ms: None, ..renamed("4375896f2369", "newcomer") }.line();
+    let body = Bundle { kept_at_ms: None, ..renamed("2ed8d31eed07", "newcomer") }.line();
     let place = proptest::sample::select(places.to_vec()).prop_flat_map(tribunal_hostile::mutated_text);
     proptest!(tribunal_hostile::cases(256), |(place in place, posted in tribunal_hostile::text(&body), writes in 0..8)| {
         let method = if writes == 0 { Method::POST } else { Method::GET };
@@ -441,7 +441,7 @@ async fn what_a_store_held_last_is_called_that() {
     };
     fs::rename(here, &gone).unwrap();
     assert_ne!(wait(true).await, tag);
-    let verdict = server.get("/verdicts/4375896f2369").await;
+    let verdict = server.get("/verdicts/2ed8d31eed07").await;
     assert_eq!(verdict.status, StatusCode::SERVICE_UNAVAILABLE);
     assert!(
         !verdict.body.contains(&*gone.parent().unwrap().to_string_lossy()),
@@ -527,7 +527,7 @@ async fn what_was_asked_for_is_followed_as_it_goes() {
 async fn what_cannot_be_answered_is_told_to_programs_as_json() {
     let server = Server::new().await;
     let deleted = |path| server.send(request(Method::DELETE, path).body(Body::empty()).unwrap());
-    for (path, allowed) in [("/api/verdicts/4375896f2369", "GET,HEAD"), ("/api/verdicts", "POST")] {
+    for (path, allowed) in [("/api/verdicts/2ed8d31eed07", "GET,HEAD"), ("/api/verdicts", "POST")] {
         let refused = deleted(path).await;
         assert_eq!(refused.status, StatusCode::METHOD_NOT_ALLOWED, "{path}");
         assert_eq!(refused.headers["allow"], allowed);
@@ -550,7 +550,7 @@ async fn what_cannot_be_answered_is_told_to_programs_as_json() {
 async fn a_bundle_comes_and_goes_to_the_last_digit() {
     let server = Server::new().await;
     // Their shortest texts are read as their neighbours by whoever is content with about sixteen digits.
-    let exact = judged_anew("4375896f2369", |evidence| {
+    let exact = judged_anew("2ed8d31eed07", |evidence| {
         evidence.submission.name = "exact".to_owned();
         evidence.took_s = 31.245270191439438;
         evidence.measurements[0].samples = vec![121.48791951161945];
@@ -586,7 +586,7 @@ async fn a_verdict_that_another_process_puts_appears() {
     let server = Server::new().await;
     assert!(!server.get("/contestants").await.body.contains("latecomer"));
     let store = Store::open(server.folder.path()).unwrap();
-    let bundle = Bundle { kept_at_ms: None, ..renamed("8b82bc28cfb8", "latecomer") };
+    let bundle = Bundle { kept_at_ms: None, ..renamed("3e557c2f917b", "latecomer") };
     store.keep(&bundle).unwrap();
     for _ in 0..100 {
         if server.get("/contestants").await.body.contains("latecomer") {
