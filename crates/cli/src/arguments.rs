@@ -242,7 +242,7 @@ pub struct ReviewOptions {
     /// A folder with a tribunal.toml in it, a bundle, or the beginning of a verdict's id: one to be reviewed, or two to be compared
     #[arg(required = true, num_args = 1..=2, value_name = "PATH|VERDICT")]
     pub submissions: Vec<String>,
-    /// Who is asked, a file of [[reviewer]] tables
+    /// Who is asked, a TOML file with a table for each `reviewer`
     #[arg(long, value_name = "FILE", required_unless_present = "replay")]
     pub reviewers: Option<PathBuf>,
     #[arg(long, value_enum, default_value_t = Format::Terminal)]
