@@ -13,8 +13,8 @@
 //!   name nothing mentions that is itself reached from the entry points or from code outside any function; statements
 //!   after `return`, `raise`, `throw`, `break`, `continue` in the same block; Python imports that are not used.
 //! - *`code_longest_function`* is the code lines of the longest function, *`code_longest_file`* of the longest file.
-//! - *`code_nesting`* is how many loops, branches and the like stand in each other at the deepest place of a function; `else if` is as deep as
-//!   its `if`.
+//! - *`code_nesting`* is how many blocks stand in each other at the deepest place of a function: its own, and those of loops, branches and the like;
+//!   `else if` is as deep as its `if`.
 //!
 //! In doubt it is alive: whatever is decorated, overrides, implements a trait, is a C++ member, is exported or has an
 //! attribute that might call it; whatever has a name that occurs anywhere in live code, be it as another thing's, as

@@ -37,7 +37,8 @@ impl Extreme {
                 format!("the deepest nesting is of {depth} loops and branches ({}:{})", clip(path), line + 1)
             }
         };
-        Self { size: depth, message }
+        // The function's own block is the first: scales know no zero.
+        Self { size: depth + 1, message }
     }
 }
 

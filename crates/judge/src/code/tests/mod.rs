@@ -72,7 +72,7 @@ fn nesting_is_counted_within_a_function_and_an_else_if_is_as_deep_as_its_if() {
     let rust = "pub fn forward(x: i32) -> i32 {\n    let f = |y| match y { 0 => 1, _ => 2 };\n    if x > 0 { 1 } else if x < 0 { loop { for _ in 0..2 {} } } else { f(x) }\n}\n";
     let flat = "def forward(x):\n    return x if x else [y for y in x if y]\n";
     for (path, text, depth) in
-        [("a.py", python, 4.0), ("a.c", c, 3.0), ("a.rs", rust, 3.0), ("a.py", flat, 0.0)]
+        [("a.py", python, 5.0), ("a.c", c, 4.0), ("a.rs", rust, 4.0), ("a.py", flat, 1.0)]
     {
         assert_eq!(measured(&look(path, text), "code_nesting"), Some(depth), "{text}");
     }
