@@ -194,7 +194,7 @@ impl Session {
             other => return Err(self.tampered("an account of the call", &other)),
         }
         self.host.states.extend(call.makes);
-        if call.makes.is_none() {
+        if !may_keep(call) {
             self.host.arenas.inputs = Some(inputs);
         }
         let arena = self.host.arenas.outputs.as_ref().expect("as above");
@@ -236,7 +236,7 @@ impl Session {
 
     /// Memory for so many bytes of inputs. What a state may hold on to is never used again.
     fn arena_for(&mut self, call: &Call<'_>, bytes: usize) -> Result<Shared, MachineError> {
-        if call.makes.is_some() {
+        if may_keep(call) {
             return Shared::new(bytes.max(1).next_multiple_of(PAGE_BYTES), Access::Write);
         }
         match self.host.arenas.inputs.take().filter(|arena| arena.capacity() >= bytes) {
@@ -253,6 +253,11 @@ impl Session {
         let error = format!("{bytes} bytes are more than the {arena_bytes} that a session may");
         Err(MachineError::System { doing: "sharing a call's tensors".into(), error }.into())
     }
+}
+
+/// Whether a state may hold on to the inputs: the one that the call makes, or one that it is given.
+fn may_keep(call: &Call<'_>) -> bool {
+    call.makes.is_some() || call.inputs.iter().any(|argument| matches!(argument, Argument::State(_)))
 }
 
 /// Panics if the call does not fit the contract: that is the judge's bug.

@@ -103,7 +103,7 @@ struct Host {
 
 #[derive(Default)]
 struct Arenas {
-    /// For calls that make no state: they may not keep their inputs.
+    /// For calls that have nothing to do with states: nobody keeps their inputs.
     inputs: Option<Shared>,
     outputs: Option<Shared>,
 }
