@@ -40,8 +40,8 @@
 //! | 50 | 104, 142 | 110, 148 | 22.0 %, 7.4 % | 1, 2 |
 //! | 256 | 407, 509 | 294, 465 | 58.9 %, 23.2 % | 0, 3 |
 //!
-//! On a Zen 4, whose AVX-512 goes in two halves, it is 1.06 to 1.22 times a pass of read, exp and sum for `k` up to 50 with two threads, and
-//! 1.16 to 1.51 for 256; one thread is bound by instructions: 1.23 to 1.54, and 1.45 to 2.16
+//! On a Zen 4, whose AVX-512 goes in two halves, it is 1.03 to 1.18 times a pass of read, exp and sum for `k` up to 50 with two threads, and
+//! 1.11 to 1.34 for 256; one thread is bound by instructions: 1.17 to 1.50, and 1.41 to 2.06
 //! (`benches/records/2026-11-23-softmax-topk-zen4-floor.md`). What follows was measured when prefetches went to the first level.
 //!
 //! Measured on a Zen 5 (`benches/records/2026-11-21-softmax-topk-avx512-floor.md`), one thread, logits that no cache holds: 64 rows

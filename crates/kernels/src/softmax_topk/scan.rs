@@ -83,6 +83,14 @@ const LINE: usize = 64;
 
 const _: () = assert!(CHUNK_MAX.is_multiple_of(TILE_MAX) && LANES_MAX.is_multiple_of(LANES_MIN));
 
+/// `2^exponent` for an integer that is not positive; 0 if that is no normal number. Not the library's: a call in the loop, however seldom
+/// made, would cost the constants of the loop their registers.
+#[inline(always)]
+fn power_of_two(exponent: f32) -> f32 {
+    const BIAS: f32 = 127.0;
+    f32::from_bits(((exponent + BIAS).max(0.0) as u32) << (f32::MANTISSA_DIGITS - 1))
+}
+
 /// Cuts a row of `vocab` logits into equal chunks; returns the length of all but the last, which may be shorter.
 pub(super) fn chunk_len(vocab: usize) -> usize {
     vocab.div_ceil(vocab.div_ceil(CHUNK_MAX)).next_multiple_of(BLOCK * LANES_MAX)
@@ -333,7 +341,7 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
         self.blocks += 1;
         if simd.gt_mask(largest, running.limits) != 0 {
             let exponent = (simd.reduce_max(largest) * self.rate).ceil() + HEADROOM;
-            let factor = (running.exponent - exponent).exp2();
+            let factor = power_of_two(running.exponent - exponent);
             for sum in &mut running.sums[..S::SUMS] {
                 *sum = simd.mul(*sum, simd.splat(factor));
             }
