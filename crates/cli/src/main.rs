@@ -21,9 +21,12 @@ mod show;
 mod store;
 mod transfer;
 
+use std::backtrace::{Backtrace, BacktraceStatus};
+use std::panic::PanicHookInfo;
 use std::process::ExitCode;
 
 use clap::Parser;
+use tribunal_board::clean;
 
 use arguments::{Arguments, Command};
 use exit::{Exit, Failure};
@@ -32,6 +35,7 @@ fn main() -> ExitCode {
     // A judge starts its cages and hosts as copies of itself.
     tribunal_runner::enter();
     tribunal_judge::enter();
+    std::panic::set_hook(Box::new(tell_bug));
     let arguments = Arguments::parse();
     arguments.common.color.write_global();
     match run(&arguments) {
@@ -43,6 +47,16 @@ fn main() -> ExitCode {
             ExitCode::from(failure.code())
         }
     }
+}
+
+/// As the standard hook, but for what a bug quotes of a submission, which is cleaned as it is anywhere else.
+fn tell_bug(bug: &PanicHookInfo<'_>) {
+    let backtrace = Backtrace::capture();
+    let backtrace = match backtrace.status() {
+        BacktraceStatus::Captured => format!("\n{backtrace}"),
+        _ => String::new(),
+    };
+    anstream::eprintln!("tribunal: {}{backtrace}", clean::line(&bug.to_string()));
 }
 
 fn run(arguments: &Arguments) -> Result<Exit, Failure> {
