@@ -40,8 +40,9 @@ impl Mark {
     }
 }
 
-/// What a word remembers.
+/// What a word remembers. Aligned so that it is in one line of the CPU's cache.
 #[derive(Debug, Clone, Copy, Default)]
+#[repr(align(64))]
 pub(crate) struct Cell {
     /// The last write that was not atomic.
     write: Mark,
