@@ -177,7 +177,8 @@ int main(int count, char **arguments) {
 /// What the language's own linter warns of is told with its line and costs nothing, and no file of the submission switches it off.
 #[test]
 fn linters_are_asked_and_cannot_be_configured_away() {
-    let silent_cargo = "[build]\nrustflags = [\"-Awarnings\"]\n[target.'cfg(all())']\nrustflags = [\"-Awarnings\"]\n";
+    let silent_cargo =
+        "[build]\nrustflags = [\"-Awarnings\"]\n[target.'cfg(all())']\nrustflags = [\"-Awarnings\"]\n";
     for (language, file, text, code, settings) in [
         (
             "python",
@@ -231,14 +232,16 @@ fn linters_are_asked_and_cannot_be_configured_away() {
         // A ruff that is here comes first.
         let path = std::env::var_os("PATH").unwrap_or_default();
         let path = std::env::join_paths(std::env::split_paths(&path).chain([tools])).expect("paths");
-        let output =
-            tribunal.run_with(&[("PATH", &path)], QUICK.iter().chain(&["--json", "alice"]));
+        let output = tribunal.run_with(&[("PATH", &path)], QUICK.iter().chain(&["--json", "alice"]));
         let verdict = verdicts(&output.stdout).remove(0);
         let findings = verdict["findings"].as_array().expect("findings");
         let id = format!("code/{file}/{line}:no_warnings");
         let warning = findings.iter().find(|finding| finding["id"] == id.as_str());
         let warning = warning.unwrap_or_else(|| panic!("{language}: no {id}; {}", verdict["omissions"]));
-        assert!(warning["message"].as_str().is_some_and(|message| message.ends_with(&format!("({code})"))), "{warning}");
+        assert!(
+            warning["message"].as_str().is_some_and(|message| message.ends_with(&format!("({code})"))),
+            "{warning}"
+        );
         assert_eq!((&warning["outcome"], &warning["severity"]), (&Value::from("fail"), &Value::from("note")));
         assert_eq!(verdict["dimensions"]["code"]["assessed"], true, "{language}");
         let linted = findings.iter().find(|finding| finding["id"] == "code:linted").expect("who read it");

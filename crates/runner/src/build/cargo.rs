@@ -19,9 +19,9 @@ const FLAGS: [&str; 1] = ["-Ctarget-cpu=native"];
 
 /// Groups of the compiler's lints that no `allow` silences, be it in the source or in a manifest.
 pub(super) const FORCED: [&str; 4] = ["--cap-lints", "warn", "--force-warn", "unused"];
-/// Groups of clippy's for mistakes. Those for style warn unless the source says otherwise, as they do anywhere.
-const FORCED_CLIPPY: [&str; 4] =
-    ["--force-warn", "clippy::correctness", "--force-warn", "clippy::suspicious"];
+/// Groups of clippy's for mistakes, and no other: contracts ask for unsafe functions, which those for style would have documented.
+pub(super) const CLIPPY: [&str; 6] =
+    ["--allow", "clippy::all", "--force-warn", "clippy::correctness", "--force-warn", "clippy::suspicious"];
 
 /// The tools themselves. What is found in `PATH` may be a shim that chooses a version by looking around, and can do
 /// neither in a cage.
@@ -245,7 +245,7 @@ impl Linter {
     }
 
     fn flags(&self) -> Vec<&'static str> {
-        let clippy: &[_] = if self.clippy.is_some() { &FORCED_CLIPPY } else { &[] };
+        let clippy: &[_] = if self.clippy.is_some() { &CLIPPY } else { &[] };
         FORCED.iter().chain(clippy).copied().collect()
     }
 }

@@ -76,7 +76,7 @@ pub(super) fn lint(
     policy.args.extend(["-I".into(), submission.folder.clone().into(), submission.entry().into()]);
     let text = lint::run_in_scratch(workshop, |_| Ok(policy))?.stderr;
     Ok(Lint {
-        linter: format!("{version} {}", flags.join(" ")),
+        linter: lint::beside_build(&version, &LINT),
         form: Form::Gcc,
         text,
         root: submission.folder.clone(),

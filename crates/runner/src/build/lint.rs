@@ -126,6 +126,11 @@ fn lint_python(workshop: &Workshop, submission: &Submission) -> Result<Lint, Mac
     Ok(Lint { linter, form: Form::Ruff, text, root: folder.clone(), folder })
 }
 
+/// The name of a linter that is the compiler: the flags of the build are recorded with what was built.
+pub(super) fn beside_build(version: &str, flags: &[&str]) -> String {
+    format!("{version} {} beside the flags of the build", flags.join(" "))
+}
+
 /// Runs a linter by the policy that is made for a folder which it may write to and which is gone after.
 pub(super) fn run_in_scratch(
     workshop: &Workshop,
@@ -159,7 +164,11 @@ mod tests {
     #[test]
     fn the_page_says_what_linters_are_asked() {
         let page = include_str!("../../../../docs/code.md");
-        for flags in [RUFF.join(" "), compiler::LINT.join(" "), cargo::FORCED.join(" ")] {
+        for flags in [
+            RUFF.join(" "),
+            compiler::LINT.join(" "),
+            [cargo::FORCED.as_slice(), &cargo::CLIPPY].concat().join(" "),
+        ] {
             assert!(page.contains(&flags), "docs/code.md does not say: {flags}");
         }
     }

@@ -79,7 +79,7 @@ pub(super) fn lint(workshop: &Workshop, submission: &Submission) -> Result<Lint,
     let clang = Clang::find()?;
     let built = clang.flags().into_iter().filter(|flag| flag != "-S");
     let flags: Vec<String> = built.chain(clang::LINT.map(str::to_owned)).collect();
-    let linter = format!("{} {}", clang.version, flags.join(" "));
+    let linter = lint::beside_build(&clang.version, &clang::LINT);
     let output = lint::run_in_scratch(workshop, |work| {
         let include = work.join("include");
         headers::OURS.lay_out(&include)?;
