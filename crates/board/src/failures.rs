@@ -91,6 +91,13 @@ pub(crate) fn kinds(verdict: &Verdict) -> Vec<Kind<'_>> {
         .collect()
 }
 
+/// Those that cost something. Notes decide nothing: which there are may hang on the machine.
+pub(crate) fn costly(verdict: &Verdict) -> Vec<Kind<'_>> {
+    let mut kinds = kinds(verdict);
+    kinds.retain(|kind| kind.outcome == Outcome::Integrity || kind.severity > Severity::Note);
+    kinds
+}
+
 fn kind<'a>(
     suspect: Option<&str>,
     class: &str,
@@ -183,6 +190,17 @@ fn extent(case: &str) -> u64 {
 mod tests {
     use super::*;
     use crate::samples;
+
+    #[test]
+    fn a_note_is_told_and_decides_nothing() {
+        let mut verdict = samples::accepted();
+        let before = costly(&verdict).len();
+        let mut finding = samples::finding("code/kernel.c/2:no_warnings", tribunal_judge::Family::Basic);
+        (finding.outcome, finding.severity) = (Outcome::Fail, Severity::Note);
+        verdict.findings.push(finding);
+        assert_eq!(kinds(&verdict).len(), before + 1);
+        assert_eq!(costly(&verdict).len(), before);
+    }
 
     #[test]
     fn alike_failures_are_one_kind() {

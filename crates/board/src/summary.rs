@@ -85,7 +85,7 @@ impl Summary {
             capped_from: capped_from(verdict),
             dimensions: verdict.dimensions.clone(),
             families: families(verdict),
-            suspect: failures::kinds(verdict).first().map(|kind| kind.title.clone()),
+            suspect: failures::costly(verdict).first().map(|kind| kind.title.clone()),
             cause: cause.map(|finding| finding.message.clone()),
             resampled: rubric.map_or_else(Vec::new, |rubric| resampled(verdict, rubric)),
         }

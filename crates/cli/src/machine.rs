@@ -6,7 +6,7 @@ use std::io::Write;
 use tribunal_contract::{Language, challenges, emit};
 use tribunal_judge::describe;
 use tribunal_judge::measure::Ceilings;
-use tribunal_runner::{Submission, Workshop, doctor};
+use tribunal_runner::{Submission, Workshop, doctor, linter};
 
 use crate::arguments::{Common, DoctorOptions};
 use crate::corpus;
@@ -45,21 +45,29 @@ pub fn doctor(options: &DoctorOptions, common: &Common) -> Result<Exit, Failure>
     line.say("the cage");
     let report = doctor::report(&cage);
     let workshop = workshop(&cage, common)?;
-    let hosts: Vec<HostState> = [Language::Python, Language::C, Language::Rust, Language::Cuda]
-        .into_iter()
-        .map(|language| try_host(&workshop, language, &|what| line.say(what)))
-        .collect();
+    let languages = [Language::Python, Language::C, Language::Rust, Language::Cuda];
+    let hosts: Vec<HostState> =
+        languages.into_iter().map(|language| try_host(&workshop, language, &|what| line.say(what))).collect();
+    let linters = languages.map(|language| {
+        let found = linter(language);
+        let ok = found.is_ok();
+        HostState { language, ok, detail: found.unwrap_or_else(|error| error.to_string()) }
+    });
     let cuda = doctor::Cuda::find(&cage);
     drop(line);
     let mut out = anstream::stdout();
     if options.json {
-        let value = serde_json::json!({ "cage": report, "hosts": hosts, "cuda": cuda });
+        let value = serde_json::json!({ "cage": report, "hosts": hosts, "linters": linters, "cuda": cuda });
         writeln!(out, "{value}")?;
     } else {
         write!(out, "{report}")?;
-        writeln!(out, "languages")?;
-        for HostState { language, ok, detail } in &hosts {
-            writeln!(out, "  {language:<11} {} {detail}", if *ok { "ok " } else { "OFF" })?;
+        for (heading, states) in
+            [("languages", hosts.as_slice()), ("linters, for notes that cost nothing", &linters)]
+        {
+            writeln!(out, "{heading}")?;
+            for HostState { language, ok, detail } in states {
+                writeln!(out, "  {language:<11} {} {detail}", if *ok { "ok " } else { "OFF" })?;
+            }
         }
         write!(out, "{cuda}")?;
     }
@@ -70,7 +78,7 @@ pub fn doctor(options: &DoctorOptions, common: &Common) -> Result<Exit, Failure>
     })
 }
 
-/// Whether submissions in a language can be built here.
+/// Whether submissions in a language can be built here, or linted.
 #[derive(Debug, serde::Serialize)]
 struct HostState {
     language: Language,

@@ -5,6 +5,7 @@ mod support;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
 
 use serde_json::Value;
 use support::{Tribunal, house};
@@ -155,6 +156,96 @@ fn a_new_contestant_can_be_judged_as_it_is_laid_out() {
         );
         let again = tribunal.run(["new", "alice", "--challenge", "layer_norm_backward"]);
         assert_eq!(again.code, 2, "nothing is overwritten");
+    }
+}
+
+/// What answers as ruff does where there is none: to its version, and with one finding if it is told to look at no settings.
+const PRETENDED_RUFF: &str = r#"
+#include <stdio.h>
+#include <string.h>
+int main(int count, char **arguments) {
+    if (count == 2 && !strcmp(arguments[1], "--version")) return puts("ruff 0.0.0 (pretended)") < 0;
+    int deaf = 0;
+    for (int i = 1; i < count; i++) deaf += !strcmp(arguments[i], "--isolated") || !strcmp(arguments[i], "--ignore-noqa");
+    if (deaf != 2) return 1;
+    printf("{\"code\":\"F401\",\"filename\":\"%s/submission.py\",\"location\":{\"row\":LINE},\"message\":\"`wave` imported but unused\"}\n",
+           arguments[count - 1]);
+    return 0;
+}
+"#;
+
+/// What the language's own linter warns of is told with its line and costs nothing, and no file of the submission switches it off.
+#[test]
+fn linters_are_asked_and_cannot_be_configured_away() {
+    let silent_cargo =
+        "[build]\nrustflags = [\"-Awarnings\"]\n[target.'cfg(all())']\nrustflags = [\"-Awarnings\"]\n";
+    for (language, file, text, code, settings) in [
+        (
+            "python",
+            "submission.py",
+            "\n# ruff: noqa\nimport wave  # noqa\n",
+            "F401",
+            vec![
+                ("ruff.toml", "[lint]\nselect = []\n"),
+                ("pyproject.toml", "[tool.ruff]\nexclude = [\"*\"]\n"),
+                (".gitignore", "*\n"),
+            ],
+        ),
+        (
+            "c",
+            "submission.c",
+            "\nint spare(int a, int b);\nint spare(int a, int b) { if (a = b) return 1; return 0; }\n",
+            "-Wparentheses",
+            vec![],
+        ),
+        (
+            "rust",
+            "src/lib.rs",
+            "\n#[allow(warnings)]\npub fn spare() { let idle = 3; }\n",
+            "unused_variables",
+            vec![("clippy.toml", "no settings at all ["), (".cargo/config.toml", silent_cargo)],
+        ),
+    ] {
+        let tribunal = Tribunal::new();
+        tribunal.run(["new", "alice", "--challenge", "layer_norm_backward", "--language", language]);
+        let alice = tribunal.folder().join("alice");
+        let source = alice.join(file);
+        let text = fs::read_to_string(&source).expect("the starter") + text;
+        fs::write(&source, &text).expect("the source");
+        for (path, text) in settings {
+            let path = alice.join(path);
+            fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+            fs::write(path, text).expect("settings");
+        }
+        if language == "rust" {
+            let manifest = fs::read_to_string(alice.join("Cargo.toml")).expect("a manifest");
+            let silent = "\n[lints.rust]\nunused = \"allow\"\n[lints.clippy]\nall = \"allow\"\n";
+            fs::write(alice.join("Cargo.toml"), manifest + silent).expect("a manifest");
+        }
+        let line = text.lines().count();
+        let tools = tribunal.folder().join("tools");
+        fs::create_dir(&tools).expect("a folder");
+        let pretended = tools.join("ruff.c");
+        fs::write(&pretended, PRETENDED_RUFF.replace("LINE", &line.to_string())).expect("a source");
+        let compiled = Command::new("cc").arg("-o").arg(tools.join("ruff")).arg(&pretended).status();
+        assert!(compiled.expect("cc").success());
+        // A ruff that is here comes first.
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let path = std::env::join_paths(std::env::split_paths(&path).chain([tools])).expect("paths");
+        let output = tribunal.run_with(&[("PATH", &path)], QUICK.iter().chain(&["--json", "alice"]));
+        let verdict = verdicts(&output.stdout).remove(0);
+        let findings = verdict["findings"].as_array().expect("findings");
+        let id = format!("code/{file}/{line}:no_warnings");
+        let warning = findings.iter().find(|finding| finding["id"] == id.as_str());
+        let warning = warning.unwrap_or_else(|| panic!("{language}: no {id}; {}", verdict["omissions"]));
+        assert!(
+            warning["message"].as_str().is_some_and(|message| message.ends_with(&format!("({code})"))),
+            "{warning}"
+        );
+        assert_eq!((&warning["outcome"], &warning["severity"]), (&Value::from("fail"), &Value::from("note")));
+        assert_eq!(verdict["dimensions"]["code"]["assessed"], true, "{language}");
+        let linted = findings.iter().find(|finding| finding["id"] == "code:linted").expect("who read it");
+        assert!(linted["message"].as_str().is_some_and(|message| message.contains("warning")), "{linted}");
     }
 }
 

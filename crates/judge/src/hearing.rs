@@ -165,9 +165,25 @@ impl<'a> Hearing<'a> {
             Err(trouble) => self.examined.findings.push(cannot_start(&trouble)),
         }
         if self.started {
+            self.lint(watch);
             self.try_tests(watch);
         }
         self.took_s += started.elapsed().as_secs_f64();
+    }
+
+    /// Asks the language's own linter. What it says costs nothing, and neither does a linter that is not here or fails.
+    fn lint(&mut self, watch: &dyn Watch) {
+        let files = code::files::of(&self.submission.folder, self.submission.manifest.language);
+        if files.is_empty() {
+            return;
+        }
+        let started = Instant::now();
+        match self.order.workshop.lint(&self.submission, &|what| watch.step(what)) {
+            Ok(Some(lint)) => self.examined.findings.extend(code::lint::findings(&lint, &files)),
+            Ok(None) => {}
+            Err(trouble) => self.examined.omissions.push(format!("its source was not linted: {trouble}")),
+        }
+        self.caged_s += started.elapsed().as_secs_f64();
     }
 
     fn try_tests(&mut self, watch: &dyn Watch) {

@@ -22,7 +22,7 @@ pub mod submission;
 pub mod suite;
 mod wire;
 
-pub use build::{Artefact, Library, Ptx, Workshop};
+pub use build::{Artefact, Form, Library, Lint, Ptx, Workshop, linter};
 pub use cache::cache_folder;
 pub use error::{MachineError, Trouble};
 pub use gauge::Memory;

@@ -497,7 +497,7 @@ fn deciding(verdicts: &[Option<&Verdict>]) -> Vec<Deciding> {
     let judged = verdicts.iter().flatten().count();
     let mut deciding: Vec<((bool, tribunal_judge::Severity), Deciding)> = Vec::new();
     for (who, verdict) in verdicts.iter().enumerate() {
-        for kind in verdict.map_or_else(Vec::new, failures::kinds) {
+        for kind in verdict.map_or_else(Vec::new, failures::costly) {
             let grave = (kind.outcome == Outcome::Integrity, kind.severity);
             let extent = format!("{}, {}", kind.gravity(), kind.extent());
             let new = Deciding {
@@ -577,7 +577,7 @@ fn weaknesses(verdicts: &[Option<&Verdict>], measurements: &[Measured]) -> Vec<V
     let mut weaknesses = vec![Vec::new(); verdicts.len()];
     for (who, verdict) in verdicts.iter().enumerate() {
         let mut told = BTreeSet::new();
-        for kind in verdict.map_or_else(Vec::new, failures::kinds) {
+        for kind in verdict.map_or_else(Vec::new, failures::costly) {
             // The gravest of a title comes first.
             if told.insert(kind.title.clone()) {
                 weaknesses[who].push(format!("{}: {} ({})", kind.gravity(), kind.title, kind.extent()));

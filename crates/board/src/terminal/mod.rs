@@ -73,7 +73,7 @@ pub fn line(verdict: &Verdict, style: &Style) -> String {
         [&verdict.submission.name, &verdict.submission.challenge].map(|text| clean::cut(text, 64));
     let outcome = verdict.outcome.name();
     let blank = " ".repeat(LONGEST_OUTCOME.saturating_sub(outcome.len()));
-    let failed = failures::kinds(verdict)
+    let failed = failures::costly(verdict)
         .first()
         .map_or_else(String::new, |kind| format!(": {}", clean::cut(&kind.title, 60)));
     format!(

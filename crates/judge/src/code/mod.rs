@@ -24,6 +24,11 @@
 //! the finding is inconclusive. What does not parse is counted as code, and its words as mentions.
 //!
 //! Source costs points by these ratios only; a finding here is never more than minor.
+//!
+//! The language's own linter is asked as well, where this machine has it: ruff, the C compiler's warnings, clippy's and the
+//! compiler's, clang's. Each line of the contestant's own that it warns of is a note, *`no_warnings`*, and weighs nothing, for which
+//! linter is here differs between machines, and scores must not; *`linted`* names it with version and flags. `docs/code.md` says
+//! what each is asked and what can silence it.
 
 mod cuda;
 mod definition;
@@ -31,6 +36,7 @@ mod facts;
 pub(crate) mod files;
 mod grammar;
 mod imports;
+pub(crate) mod lint;
 mod mute;
 mod names;
 mod reach;

@@ -143,9 +143,9 @@ impl CodeFacts {
         let mut findings = Vec::new();
         if self.read_lines > 0 {
             let repeats = self.repeats.iter().map(|r| (&*r.path, r.first, r.size, &*r.message));
-            findings.extend(failures("no_duplication", repeats.collect()));
+            findings.extend(failures("no_duplication", Severity::Minor, repeats.collect()));
             let dead = self.dead.iter().map(|d| (&*d.path, d.first, d.size, &*d.message));
-            findings.extend(failures("no_dead_code", dead.collect()));
+            findings.extend(failures("no_dead_code", Severity::Minor, dead.collect()));
             if self.repeats.is_empty() {
                 findings.push(whole("no_duplication", Outcome::Pass, ""));
             }
@@ -182,7 +182,11 @@ impl CodeFacts {
 }
 
 /// Place, size and message of what failed, as findings; those on one line are one.
-fn failures(check: &str, mut failed: Vec<(&str, usize, usize, &str)>) -> Vec<Finding> {
+pub(super) fn failures(
+    check: &str,
+    severity: Severity,
+    mut failed: Vec<(&str, usize, usize, &str)>,
+) -> Vec<Finding> {
     failed.sort_by(|a, b| b.2.cmp(&a.2).then(a.0.cmp(b.0)).then(a.1.cmp(&b.1)));
     let mut seen = std::collections::HashSet::new();
     failed.retain(|&(path, first, ..)| seen.insert((path, first)));
@@ -191,7 +195,7 @@ fn failures(check: &str, mut failed: Vec<(&str, usize, usize, &str)>) -> Vec<Fin
         .iter()
         .take(FINDINGS_MAX)
         .map(|(path, first, _, message)| Finding {
-            severity: Severity::Minor,
+            severity,
             ..finding(format!("code/{path}/{first}"), check, Outcome::Fail, message)
         })
         .collect();
@@ -202,7 +206,7 @@ fn failures(check: &str, mut failed: Vec<(&str, usize, usize, &str)>) -> Vec<Fin
 }
 
 /// A finding on the whole of the source.
-fn whole(check: &str, outcome: Outcome, message: &str) -> Finding {
+pub(super) fn whole(check: &str, outcome: Outcome, message: &str) -> Finding {
     finding("code".to_owned(), check, outcome, message)
 }
 
@@ -245,7 +249,12 @@ fn measurement(name: &str, value: f64, unit: &str) -> Measurement {
 
 /// The beginning of a text that may be as long as its author likes.
 pub(super) fn clip(text: &str) -> String {
-    let mut clipped: String = text.chars().take(CHARS_MAX).collect();
+    clip_to(text, CHARS_MAX)
+}
+
+/// The same, where a name or a path is not all of it.
+pub(super) fn clip_to(text: &str, chars_max: usize) -> String {
+    let mut clipped: String = text.chars().take(chars_max).collect();
     if clipped.len() < text.len() {
         clipped.push('…');
     }

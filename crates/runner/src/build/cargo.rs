@@ -7,6 +7,7 @@ use std::process::Command;
 
 use sha2::{Digest, Sha256};
 
+use super::lint::{self, Form, Lint};
 use super::{Library, Workshop, copy_sources, policy, refusal, run, take_out, tools};
 use crate::cache::{create_open, once};
 use crate::cage::{Policy, clean};
@@ -15,6 +16,12 @@ use crate::{MachineError, Submission, Trouble};
 
 /// What every build gets, as C sources get it: code for this machine.
 const FLAGS: [&str; 1] = ["-Ctarget-cpu=native"];
+
+/// Groups of the compiler's lints that no `allow` silences, be it in the source or in a manifest.
+pub(super) const FORCED: [&str; 4] = ["--cap-lints", "warn", "--force-warn", "unused"];
+/// Groups of clippy's for mistakes, and no other: contracts ask for unsafe functions, which those for style would have documented.
+pub(super) const CLIPPY: [&str; 6] =
+    ["--allow", "clippy::all", "--force-warn", "clippy::correctness", "--force-warn", "clippy::suspicious"];
 
 /// The tools themselves. What is found in `PATH` may be a shim that chooses a version by looking around, and can do
 /// neither in a cage.
@@ -155,13 +162,7 @@ fn make_member(
     root: &Path,
     progress: &dyn Fn(&str),
 ) -> Result<PathBuf, Trouble> {
-    let key = tools::key(&[&submission.folder.to_string_lossy(), &toolchain.version, &FLAGS.join(" ")]);
-    let work = workshop.build_folder().join(format!("member-{key}"));
-    create_open(&work)?;
-    let lock = fs::File::create(workshop.build_folder().join(format!(".lock-member-{key}")))
-        .map_err(MachineError::system("locking the cache"))?;
-    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive)
-        .map_err(MachineError::system("locking the cache"))?;
+    let (work, _lock) = member_folder(workshop, toolchain, submission)?;
     progress(&format!("compiling {}", submission.manifest.name));
     let made = build(workshop, toolchain, submission, &submission.entry(), &work, &[root.to_owned()])?;
     let fresh = tempfile::tempdir_in(&work).map_err(MachineError::system("making a folder"))?;
@@ -174,6 +175,22 @@ fn make_member(
         Ok(())
     })?;
     Ok(folder.join("lib.so"))
+}
+
+/// The folder of a member's intermediate results, and the lock on it.
+fn member_folder(
+    workshop: &Workshop,
+    toolchain: &Toolchain,
+    submission: &Submission,
+) -> Result<(PathBuf, fs::File), MachineError> {
+    let key = tools::key(&[&submission.folder.to_string_lossy(), &toolchain.version, &FLAGS.join(" ")]);
+    let work = workshop.build_folder().join(format!("member-{key}"));
+    create_open(&work)?;
+    let lock = fs::File::create(workshop.build_folder().join(format!(".lock-member-{key}")))
+        .map_err(MachineError::system("locking the cache"))?;
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive)
+        .map_err(MachineError::system("locking the cache"))?;
+    Ok((work, lock))
 }
 
 /// Builds the project at `manifest`, writing to `work` only. Returns the library's path.
@@ -208,6 +225,128 @@ fn build(
         ))
     })?;
     Ok(library)
+}
+
+/// What reads a project for its warnings: clippy, or the compiler where it is not installed.
+struct Linter {
+    /// `cargo-clippy` and its version.
+    clippy: Option<(PathBuf, String)>,
+}
+
+impl Linter {
+    fn find(toolchain: &Toolchain) -> Self {
+        let of_toolchain = |name| Some(toolchain.programs()?.join(name)).filter(|path| path.is_file());
+        let version = of_toolchain("clippy-driver").and_then(|driver| tools::version(&driver).ok());
+        Self { clippy: of_toolchain("cargo-clippy").zip(version) }
+    }
+
+    fn version<'a>(&'a self, toolchain: &'a Toolchain) -> &'a str {
+        self.clippy.as_ref().map_or(&toolchain.version, |(_, version)| version)
+    }
+
+    fn flags(&self) -> Vec<&'static str> {
+        let clippy: &[_] = if self.clippy.is_some() { &CLIPPY } else { &[] };
+        FORCED.iter().chain(clippy).copied().collect()
+    }
+}
+
+/// The linter of this machine, with its version.
+pub(super) fn linter() -> Result<String, MachineError> {
+    let toolchain = Toolchain::find()?;
+    let linter = Linter::find(&toolchain);
+    let version = linter.version(&toolchain);
+    Ok(match linter.clippy {
+        Some(_) => version.to_owned(),
+        None => format!(
+            "{version}; for clippy's warnings too: rustup component add clippy, or apt install rust-clippy"
+        ),
+    })
+}
+
+/// What clippy and the compiler warn of. A project's dependencies are checked for it once more, so what comes of it is kept.
+pub(super) fn lint(
+    workshop: &Workshop,
+    submission: &Submission,
+    progress: &dyn Fn(&str),
+) -> Result<Lint, Trouble> {
+    let toolchain = Toolchain::find()?;
+    let linter = Linter::find(&toolchain);
+    let flags = linter.flags().join(" ");
+    let version = linter.version(&toolchain);
+    let entry = submission.entry();
+    let root = toolchain.workspace_above(&entry)?;
+    let root = root.or_else(|| entry.parent().map(Path::to_owned)).unwrap_or_default();
+    let text = if root.starts_with(&submission.folder) {
+        let key =
+            tools::key(&["lint", &submission.sha256, &toolchain.version, version, &flags, &FLAGS.join(" ")]);
+        let kept = workshop.cached("warnings.json", &key, |work, kept| {
+            progress(&format!("linting {}", submission.manifest.name));
+            let copy = work.join("source");
+            copy_sources(submission, &copy)?;
+            let manifest = copy.join(&submission.manifest.entry);
+            let text = warnings(workshop, &toolchain, &linter, submission, &manifest, work, &[])?;
+            fs::write(kept, text).map_err(MachineError::system("keeping a linter's words"))?;
+            Ok(())
+        })?;
+        fs::read_to_string(kept).map_err(MachineError::system("reading a linter's words"))?
+    } else {
+        let (work, _lock) = member_folder(workshop, &toolchain, submission)?;
+        progress(&format!("linting {}", submission.manifest.name));
+        warnings(workshop, &toolchain, &linter, submission, &entry, &work, std::slice::from_ref(&root))?
+    };
+    Ok(Lint {
+        linter: format!("{version} {flags}"),
+        form: Form::Cargo,
+        text,
+        root,
+        folder: submission.folder.clone(),
+    })
+}
+
+/// Checks the project at `manifest`, writing to `work` only. Returns what cargo printed.
+fn warnings(
+    workshop: &Workshop,
+    toolchain: &Toolchain,
+    linter: &Linter,
+    submission: &Submission,
+    manifest: &Path,
+    work: &Path,
+    reads: &[PathBuf],
+) -> Result<String, Trouble> {
+    let (target, home) = (work.join("target"), work.join("cargo"));
+    refuse_links(&[&work.join("tmp"), &home, &target])?;
+    // Settings that say nothing, so that clippy looks no further; outside of what a build script can write to.
+    let settings = workshop.build_folder().join("clippy");
+    create_open(&settings)?;
+    fs::write(settings.join("clippy.toml"), "").map_err(MachineError::system("writing clippy's settings"))?;
+    let (program, command) = match &linter.clippy {
+        Some((program, _)) => (program, ["clippy", "--no-deps"].as_slice()),
+        None => (&toolchain.cargo, ["check"].as_slice()),
+    };
+    let mut policy = policy(program, submission);
+    toolchain.equip(&mut policy, &home, &target)?;
+    policy.reads.extend_from_slice(reads);
+    policy.reads.push(settings.clone());
+    policy.args = command.iter().map(Into::into).collect();
+    policy.args.extend(
+        ["--release", "--offline", "--lib", "--quiet", "--message-format=json", "--manifest-path"]
+            .map(Into::into),
+    );
+    policy.args.push(manifest.into());
+    let mut flags = FLAGS.to_vec();
+    if linter.clippy.is_some() {
+        policy.args.push("--".into());
+        policy.args.extend(linter.flags().iter().map(Into::into));
+    } else {
+        flags.extend(linter.flags());
+    }
+    policy.env.extend([
+        ("CARGO".into(), toolchain.cargo.clone().into()),
+        ("CLIPPY_CONF_DIR".into(), settings.into()),
+        ("CARGO_ENCODED_RUSTFLAGS".into(), flags.join("\x1f").into()),
+    ]);
+    policy.working_folder = Some(work.to_owned());
+    Ok(lint::run(workshop, policy, work)?.stdout)
 }
 
 /// An earlier build could have put a link where we are about to write with our own rights.

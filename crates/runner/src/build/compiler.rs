@@ -1,7 +1,9 @@
 //! C and C++ sources.
 
 use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
+use super::lint::{self, Form, Lint};
 use super::{Library, Workshop, policy, run, take_out, tools};
 use crate::{MachineError, Submission, Trouble};
 
@@ -9,6 +11,8 @@ use crate::{MachineError, Submission, Trouble};
 /// the language gives (no `-ffast-math`).
 const FLAGS: [&str; 6] = ["-O3", "-march=native", "-fPIC", "-shared", "-pthread", "-Wall"];
 const LIBRARIES: [&str; 1] = ["-lm"];
+/// What is added to have the source read for its warnings, and nothing built.
+pub(super) const LINT: [&str; 2] = ["-fsyntax-only", "-Wextra"];
 
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Dialect {
@@ -17,6 +21,15 @@ pub(super) enum Dialect {
 }
 
 impl Dialect {
+    /// That of a source file; none if it is no source.
+    pub(super) fn of(path: &Path) -> Option<Self> {
+        match path.extension()?.to_str()? {
+            "c" => Some(Self::C),
+            "cc" | "cpp" | "cxx" => Some(Self::Cpp),
+            _ => None,
+        }
+    }
+
     fn command(self) -> &'static str {
         match self {
             Self::C => "cc",
@@ -39,17 +52,45 @@ impl Dialect {
     }
 }
 
+/// The compiler, and its version.
+pub(super) fn find(dialect: Dialect) -> Result<(PathBuf, String), MachineError> {
+    let program = tools::locate(dialect.command()).ok_or_else(|| MachineError::Missing {
+        what: format!("a compiler named {}", dialect.command()),
+        remedy: format!("apt install {}, or the like", dialect.package()),
+    })?;
+    let version = tools::version(&program)?;
+    Ok((program, version))
+}
+
+/// What the compiler warns of. It reads the very text that it builds: the flags that macros can ask for are the same.
+pub(super) fn lint(
+    workshop: &Workshop,
+    submission: &Submission,
+    dialect: Dialect,
+) -> Result<Lint, MachineError> {
+    let (program, version) = find(dialect)?;
+    let flags: Vec<&str> = [dialect.standard()].into_iter().chain(FLAGS).chain(LINT).collect();
+    let mut policy = policy(&program, submission);
+    policy.reads.extend(tools::headers());
+    policy.args = flags.iter().map(OsString::from).collect();
+    policy.args.extend(["-I".into(), submission.folder.clone().into(), submission.entry().into()]);
+    let text = lint::run_in_scratch(workshop, |_| Ok(policy))?.stderr;
+    Ok(Lint {
+        linter: lint::beside_build(&version, &LINT),
+        form: Form::Gcc,
+        text,
+        root: submission.folder.clone(),
+        folder: submission.folder.clone(),
+    })
+}
+
 pub(super) fn make(
     workshop: &Workshop,
     submission: &Submission,
     dialect: Dialect,
     progress: &dyn Fn(&str),
 ) -> Result<Library, Trouble> {
-    let program = tools::locate(dialect.command()).ok_or_else(|| MachineError::Missing {
-        what: format!("a compiler named {}", dialect.command()),
-        remedy: format!("apt install {}, or the like", dialect.package()),
-    })?;
-    let version = tools::version(&program)?;
+    let (program, version) = find(dialect)?;
     let flags: Vec<&str> = [dialect.standard()].into_iter().chain(FLAGS).chain(LIBRARIES).collect();
     let entry = submission.manifest.entry.to_string_lossy();
     let key =

@@ -6,9 +6,9 @@
 pub(crate) mod cargo;
 mod compiler;
 mod cuda;
+mod lint;
 pub(crate) mod tools;
 
-use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -21,6 +21,8 @@ use crate::cache::{cache_folder, create_open, once};
 use crate::cage::{Cage, Ended, Limits, Output, Policy, Profile};
 use crate::submission::walk;
 use crate::{MachineError, Python, Submission, Trouble};
+
+pub use lint::{Form, Lint, linter};
 
 pub(crate) use cuda::{NVRTC_VARIABLE, clang, enter_if_compiler, nvrtc};
 
@@ -122,11 +124,12 @@ impl Workshop {
 
     fn make_c(&self, submission: &Submission, progress: &dyn Fn(&str)) -> Result<Library, Trouble> {
         let entry = submission.entry();
-        match entry.extension().and_then(OsStr::to_str) {
-            Some("so") => Ok(Library { path: entry, compiler: None, flags: Vec::new() }),
-            Some("c") => compiler::make(self, submission, compiler::Dialect::C, progress),
-            Some("cc" | "cpp" | "cxx") => compiler::make(self, submission, compiler::Dialect::Cpp, progress),
-            _ => Err(refusal(format!(
+        if entry.extension().is_some_and(|extension| extension == "so") {
+            return Ok(Library { path: entry, compiler: None, flags: Vec::new() });
+        }
+        match compiler::Dialect::of(&entry) {
+            Some(dialect) => compiler::make(self, submission, dialect, progress),
+            None => Err(refusal(format!(
                 "`entry` is {}: expected a .c, .cc or .cpp source or a .so library",
                 submission.manifest.entry.display()
             ))),
@@ -183,6 +186,31 @@ fn refusal(message: String) -> Trouble {
 
 /// Runs a compiler in a cage. `folder` is what it may write to; the submission's own folder it may read.
 fn run(cage: &Cage, mut policy: Policy, folder: &Path) -> Result<(), Trouble> {
+    let name = name(&policy);
+    policy.limits = Limits::of_compiler();
+    let (ended, output) = run_to_end(cage, policy, folder, DEADLINE)?;
+    let message = match ended {
+        Ended::Exited(0) => return Ok(()),
+        Ended::Exited(code) => words(&output, &format!("{name} ended with code {code}")),
+        Ended::TimedOut => format!("{name} was not done within {} s", DEADLINE.as_secs()),
+        Ended::Flooded => format!("{name} printed without end"),
+        _ => words(&output, &format!("{name} {ended}")),
+    };
+    Err(refusal(message))
+}
+
+/// The name of a policy's program.
+fn name(policy: &Policy) -> String {
+    policy.program.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// Runs a program of the building kind until it ends or is killed at the deadline. `folder` is what it may write to.
+fn run_to_end(
+    cage: &Cage,
+    mut policy: Policy,
+    folder: &Path,
+    deadline: Duration,
+) -> Result<(Ended, Output), MachineError> {
     let scratch = folder.join("tmp");
     fs::create_dir_all(&scratch).map_err(MachineError::system("making a scratch folder"))?;
     policy.env.extend([
@@ -193,18 +221,9 @@ fn run(cage: &Cage, mut policy: Policy, folder: &Path) -> Result<(), Trouble> {
     ]);
     policy.executes.extend(tools::system_programs());
     policy.writes.push(folder.to_owned());
-    policy.limits = Limits::of_compiler();
-    let name = policy.program.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let mut caged = cage.spawn(policy)?;
-    let ended = caged.wait(Some(Instant::now() + DEADLINE))?;
-    let message = match ended {
-        Ended::Exited(0) => return Ok(()),
-        Ended::Exited(code) => words(&caged.output(), &format!("{name} ended with code {code}")),
-        Ended::TimedOut => format!("{name} was not done within {} s", DEADLINE.as_secs()),
-        Ended::Flooded => format!("{name} printed without end"),
-        _ => words(&caged.output(), &format!("{name} {ended}")),
-    };
-    Err(refusal(message))
+    let ended = caged.wait(Some(Instant::now() + deadline))?;
+    Ok((ended, caged.output()))
 }
 
 /// What a compiler said: the beginning, since the first error causes the others.

@@ -1,6 +1,7 @@
 //! Where this system's compilers are, what they are, and what they need.
 
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -25,10 +26,24 @@ fn existing(paths: &[&str]) -> Vec<PathBuf> {
 
 /// The file that a command is, all links followed.
 pub(super) fn locate(command: &str) -> Option<PathBuf> {
+    locate_where(command, |_| true)
+}
+
+/// The same for a command that is a program of its own: a script cannot be caged, and may be a shim that looks around.
+pub(super) fn locate_program(command: &str) -> Option<PathBuf> {
+    locate_where(command, |path| {
+        let mut magic = [0; 4];
+        let read = fs::File::open(path).and_then(|mut file| file.read_exact(&mut magic));
+        read.is_ok() && magic == *b"\x7fELF"
+    })
+}
+
+fn locate_where(command: &str, fits: impl Fn(&Path) -> bool) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).find_map(|folder| {
         let candidate = folder.join(command);
-        candidate.is_file().then(|| candidate.canonicalize().ok()).flatten()
+        let found = candidate.is_file().then(|| candidate.canonicalize().ok()).flatten();
+        found.filter(|path| fits(path))
     })
 }
 

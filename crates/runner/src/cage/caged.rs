@@ -147,9 +147,7 @@ fn attempt(cage: &Cage, order: &Order, fds: &[OwnedFd]) -> Result<Launch, Machin
         }
     };
     let reader = match (supervisor.stdout.take(), supervisor.stderr.take(), pidfd.try_clone()) {
-        (Some(stdout), Some(stderr), Ok(pidfd)) => {
-            Reader::start(stdout, stderr, pidfd, order.limits.output_bytes)
-        }
+        (Some(stdout), Some(stderr), Ok(pidfd)) => Reader::start(stdout, stderr, pidfd, &order.limits),
         (_, _, pidfd) => Err(pidfd.err().unwrap_or_else(|| io::ErrorKind::BrokenPipe.into())),
     };
     match reader {

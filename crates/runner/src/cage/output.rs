@@ -11,17 +11,17 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Signal, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 
-/// Bytes kept of either stream.
-const KEPT_BYTES: usize = 16 << 10;
+use super::policy::Limits;
+
 /// How long the streams may stay open once the program and its supervisor are dead.
 const STREAMS_DEADLINE: Duration = Duration::from_secs(2);
 
 /// What a program printed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Output {
-    /// The first 16 KiB of its standard output, cleaned.
+    /// The beginning of its standard output, as much as the limits say, cleaned.
     pub stdout: String,
-    /// The first 16 KiB of its standard error, cleaned.
+    /// The beginning of its standard error, cleaned.
     pub stderr: String,
     /// Whether it printed more than it may, and was killed for it.
     pub flooded: bool,
@@ -57,21 +57,28 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// Starts reading. Once more than `limit_bytes` came, the process behind `pidfd` is killed.
+    /// Starts reading. Once more came than the limits allow, the process behind `pidfd` is killed.
     pub(super) fn start(
         stdout: ChildStdout,
         stderr: ChildStderr,
         pidfd: OwnedFd,
-        limit_bytes: u64,
+        limits: &Limits,
     ) -> std::io::Result<Self> {
         let kept = Arc::new(Mutex::new(Kept::default()));
         let shared = Arc::clone(&kept);
+        let (limit_bytes, kept_bytes) = (limits.output_bytes, limits.kept_bytes);
         let thread = std::thread::Builder::new().name("cage output".into()).stack_size(128 << 10).spawn(
             move || {
-                read_all([Stream::Out(stdout), Stream::Err(stderr)], &shared, limit_bytes, || {
-                    // The process may have ended by itself meanwhile; then there is nothing to kill.
-                    let _ = pidfd_send_signal(&pidfd, Signal::KILL);
-                });
+                read_all(
+                    [Stream::Out(stdout), Stream::Err(stderr)],
+                    &shared,
+                    limit_bytes,
+                    kept_bytes,
+                    || {
+                        // The process may have ended by itself meanwhile; then there is nothing to kill.
+                        let _ = pidfd_send_signal(&pidfd, Signal::KILL);
+                    },
+                );
             },
         )?;
         Ok(Self { kept, thread: Some(thread) })
@@ -113,7 +120,14 @@ enum Stream {
     Closed,
 }
 
-fn read_all(mut streams: [Stream; 2], kept: &Mutex<Kept>, limit_bytes: u64, kill: impl Fn()) {
+fn read_all(
+    mut streams: [Stream; 2],
+    kept: &Mutex<Kept>,
+    limit_bytes: u64,
+    kept_bytes: u64,
+    kill: impl Fn(),
+) {
+    let kept_bytes = usize::try_from(kept_bytes).unwrap_or(usize::MAX);
     let mut chunk = vec![0; 64 << 10];
     while streams.iter().any(|stream| !matches!(stream, Stream::Closed)) {
         let ready = wait_for_any(&streams);
@@ -128,7 +142,7 @@ fn read_all(mut streams: [Stream; 2], kept: &Mutex<Kept>, limit_bytes: u64, kill
                 continue;
             };
             let mut kept = lock(kept);
-            let room = KEPT_BYTES.saturating_sub(kept.streams[index].len());
+            let room = kept_bytes.saturating_sub(kept.streams[index].len());
             kept.streams[index].extend_from_slice(&chunk[..count.min(room)]);
             kept.total_bytes += count as u64;
             if kept.total_bytes > limit_bytes && !kept.flooded {

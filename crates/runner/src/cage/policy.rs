@@ -103,6 +103,8 @@ pub struct Limits {
     pub open_files: u64,
     /// Bytes printed before it is killed.
     pub output_bytes: u64,
+    /// Bytes kept of either stream.
+    pub kept_bytes: u64,
 }
 
 impl Limits {
@@ -118,6 +120,11 @@ impl Limits {
             tasks: threads + 32,
             ..Self::default()
         }
+    }
+
+    /// Limits of a linter: what it prints is kept whole, or not at all.
+    pub fn of_linter() -> Self {
+        Self { cpu_s: 120, output_bytes: 4 * MIB, kept_bytes: 4 * MIB, ..Self::of_compiler() }
     }
 
     /// Limits of a compiler.
@@ -144,6 +151,7 @@ impl Default for Limits {
             tasks: 32,
             open_files: 64,
             output_bytes: MIB,
+            kept_bytes: 16 << 10,
         }
     }
 }

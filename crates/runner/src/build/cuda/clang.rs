@@ -40,6 +40,9 @@ const FLAGS: [&str; 16] = [
     "-S",
 ];
 
+/// What has a source read for its warnings, in the place of `-S`.
+pub(super) const LINT: [&str; 3] = ["-fsyntax-only", "-Wall", "-Wextra"];
+
 pub(super) struct Clang {
     pub(super) program: PathBuf,
     /// The first line of what `--version` prints.

@@ -16,6 +16,7 @@ use tribunal_contract::{Fault, FrontEnd};
 use self::clang::Clang;
 use self::headers::Headers;
 pub(crate) use self::nvrtc::{VARIABLE as NVRTC_VARIABLE, enter_if_compiler, find as nvrtc};
+use super::lint::{self, Form, Lint};
 use super::{Ptx, Workshop, policy, refusal, run, take_out, tools};
 use crate::cage::{Policy, clean};
 use crate::{MachineError, Submission, Trouble};
@@ -71,6 +72,27 @@ fn compile_by_clang(
         policy.args.extend(["--".into(), submission.manifest.entry.clone().into()]);
     })?;
     Ok(Ptx { path, compiler: Some(clang.version), flags })
+}
+
+/// What clang warns of in a source that it compiles.
+pub(super) fn lint(workshop: &Workshop, submission: &Submission) -> Result<Lint, MachineError> {
+    let clang = Clang::find()?;
+    let built = clang.flags().into_iter().filter(|flag| flag != "-S");
+    let flags: Vec<String> = built.chain(clang::LINT.map(str::to_owned)).collect();
+    let linter = lint::beside_build(&clang.version, &clang::LINT);
+    let output = lint::run_in_scratch(workshop, |work| {
+        let include = work.join("include");
+        headers::OURS.lay_out(&include)?;
+        let mut policy = policy(&clang.program, submission);
+        policy.executes.extend(clang.folders());
+        policy.args = flags.iter().map(Into::into).collect();
+        policy.args.extend(["-I".into(), include.into(), "-I.".into()]);
+        policy.args.extend(["--".into(), submission.manifest.entry.clone().into()]);
+        policy.working_folder = Some(submission.folder.clone());
+        Ok(policy)
+    })?;
+    let folder = submission.folder.clone();
+    Ok(Lint { linter, form: Form::Gcc, text: output.stderr, root: folder.clone(), folder })
 }
 
 fn compile_by_nvrtc(
