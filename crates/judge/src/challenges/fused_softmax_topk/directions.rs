@@ -116,7 +116,7 @@ mod tests {
             outputs: problem.outputs(),
             makes: None,
         };
-        let answer = Answer::new(&problem, &court.call(&call).ok().expect("an answer").outputs);
+        let answer = Answer::new(&problem, &court.call(&call).expect("an answer").outputs);
         let right = oracle::expect(&problem);
         let wrong = Wrong { problem: &problem, right: &right, answer: &answer };
         projections(&wrong, &wrong.rows())

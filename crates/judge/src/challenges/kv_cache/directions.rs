@@ -109,7 +109,7 @@ impl Directions {
 
     fn projections(&self) -> Vec<(Parameter, Projection)> {
         let all = |part: &dyn Fn(&Group) -> &Vec<f64>| {
-            self.groups.iter().flat_map(|group| part(group)).copied().collect::<Vec<f64>>()
+            self.groups.iter().flat_map(part).copied().collect::<Vec<f64>>()
         };
         let (error, values) = (all(&|group| &group.error), all(&|group| &group.values));
         let deviation = all(&|group| &group.deviation);
