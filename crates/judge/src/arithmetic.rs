@@ -47,6 +47,39 @@ macro_rules! real {
 real!(f32);
 real!(f64);
 
+/// How exponentials and quotients are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exp {
+    /// As the language does it.
+    Library,
+    /// Exponentials are 2 ulp of float32 low, but for exp(0), and quotients are truncated to float32.
+    Low,
+    /// As a power of two, with log2(e) rounded to float32.
+    PowerOfTwo,
+}
+
+impl Exp {
+    /// e to this power.
+    pub fn of<T: Real>(self, power: T) -> T {
+        match self {
+            Self::Library => power.exp(),
+            Self::Low if power.wide() == 0.0 => T::of(1.0),
+            Self::Low => T::of(power.exp().wide() * (1.0 - 2f64.powi(-22))),
+            Self::PowerOfTwo => T::of((power * T::of(f64::from(std::f32::consts::LOG2_E))).wide().exp2()),
+        }
+    }
+
+    /// One through the other.
+    pub fn quotient<T: Real>(self, dividend: T, divisor: T) -> T {
+        let quotient = dividend / divisor;
+        let exact = dividend.wide() / divisor.wide();
+        if self == Self::Low && quotient.wide().abs() > exact.abs() {
+            return T::of(f64::from((quotient.wide().abs() as f32).next_down()).copysign(exact));
+        }
+        quotient
+    }
+}
+
 /// In which order terms are added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sum {

@@ -8,6 +8,11 @@
 //! row, and a thousand elements that share one rounding error are one observation. With `s` the projections of the
 //! groups, `z = sum(s) / sqrt(sum(s²))`. It cannot exceed the root of the number of groups, so that a test which is to
 //! be decisive needs several dozen.
+//!
+//! A systematic bias of rounding (outputs that are truncated, an exponential that is always low) points along a parameter
+//! too. So each challenge says below which effect a parameter is not believed, however large its `z`.
+
+use crate::report::Report;
 
 /// |z| above which a direction is taken to be off.
 pub(crate) const DECISIVE: f64 = 6.0;
@@ -72,6 +77,61 @@ pub(crate) fn project(residual: Residual<'_>, derivative: &[f64]) -> Projection 
         shift,
         explained: total * total / (error * gradient),
         effect: shift.abs() * (gradient / size).sqrt(),
+    }
+}
+
+/// 1 + shift, to two digits of the shift.
+pub(crate) fn one_and(shift: f64) -> String {
+    let places = if shift == 0.0 { 0.0 } else { 1.0 - shift.abs().log10().floor() };
+    format!("{:.*}", places.clamp(1.0, 12.0) as usize, 1.0 + shift)
+}
+
+/// The projections on the derivatives of several parameters.
+pub(crate) fn projections<P>(
+    residual: Residual<'_>,
+    derivatives: impl IntoIterator<Item = (P, Vec<f64>)>,
+) -> Vec<(P, Projection)> {
+    let each = derivatives.into_iter();
+    each.map(|(parameter, derivative)| (parameter, project(residual, &derivative))).collect()
+}
+
+/// The parameter that explains most of a residual.
+pub(crate) fn best<P>(projections: Vec<(P, Projection)>) -> Option<(P, Projection)> {
+    let some = projections.into_iter().filter(|(_, found)| found.explained > 0.0);
+    some.max_by(|(_, a), (_, b)| a.explained.total_cmp(&b.explained))
+}
+
+/// A parameter that a residual points along, believed and worth a remark at least.
+pub(crate) struct Finding {
+    suspect: Option<&'static str>,
+    says: String,
+    z: f64,
+}
+
+impl Finding {
+    /// What was found, if its effect is more than `least`. `says` names the parameter and the value it seems to have, `groups`
+    /// what shares rounding errors.
+    pub(crate) fn new(
+        found: Projection,
+        least: f64,
+        suspect: Option<&'static str>,
+        says: &str,
+        groups: &str,
+    ) -> Option<Self> {
+        let z = found.z.abs();
+        let says = format!("{says}: its error points there with {z:.1} standard errors over {groups}");
+        (found.effect > least && z > LEAD).then_some(Self { suspect, says, z })
+    }
+
+    /// Reports a result whose elements are within their budgets: a failure, a lead, or nothing to say.
+    pub(crate) fn report(found: Option<Self>, report: &mut Report, check: &'static str, result: &str) {
+        match found {
+            Some(Self { suspect, says, z }) if z > DECISIVE => {
+                report.fail(check, suspect, format!("{result} is within its budget, but {says}"));
+            }
+            Some(lead) => report.note(check, format!("a lead: {}", lead.says)),
+            None => report.pass(check, None),
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 //! answers from a process of its own ([`stand_in`](crate::stand_in)), so there is nothing to read that would tell one from another.
 //!
 //! Which defects: one for each name that the calibration knows, as far as the court's own quick cases show it where nothing is tried but what
-//! the submission claims to implement; of those so many as are drawn by the seed.
+//! the submission claims to implement, by more than a tolerance might hide; of those so many as are drawn by the seed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
@@ -18,7 +18,7 @@ use tribunal_runner::{Submission, Trouble, Workshop};
 
 use crate::examine::finding_about;
 use crate::stand_in::{self, Who};
-use crate::{Challenge, Court, Dimension, Effort, Finding, Outcome, Plan, Severity, Watch};
+use crate::{Challenge, Court, Dimension, Effort, Finding, Observation, Outcome, Plan, Severity, Watch};
 
 /// How long its tests may take on its own code, compiling included.
 const OWN_DEADLINE: Duration = Duration::from_secs(60);
@@ -29,6 +29,8 @@ const LEAST_DEADLINE: Duration = Duration::from_secs(15);
 const PATIENCE: Duration = Duration::from_secs(90);
 /// How many defects are drawn.
 const DEFECTS: usize = 12;
+/// An error of fewer budgets is one that tests with a tolerance of their own need not notice.
+const NOTICEABLE: f64 = 10.0;
 /// Runs at a time.
 const AT_ONCE: usize = 4;
 
@@ -201,7 +203,9 @@ impl Trial<'_> {
             let mut court = Court::new(subject.as_mut(), plan.seed);
             let seen = case.examine(&mut court).unwrap_or_default();
             let released = court.release_all();
-            released.is_ok() && seen.iter().any(|observation| observation.outcome == Outcome::Fail)
+            let noticeable = |seen: &Observation| seen.used.is_none_or(|used| used >= NOTICEABLE);
+            let fails = |seen: &Observation| seen.outcome == Outcome::Fail && noticeable(seen);
+            released.is_ok() && seen.iter().any(fails)
         })
     }
 }

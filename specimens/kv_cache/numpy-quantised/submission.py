@@ -56,8 +56,8 @@ class Cache:
 def create(layers, batch, heads, kv_heads, head_dim, max_len, bits, block_size, num_blocks):
     if heads % kv_heads:
         raise ValueError(f"{heads} heads are no multiple of {kv_heads}")
-    if block_size:
-        raise ValueError("no pages")
+    if bits not in (32, 16, 8, 4) or block_size:
+        raise ValueError("32, 16, 8 or 4 bits, and no pages")
     return Cache(layers, batch, heads, kv_heads, head_dim, max_len, bits)
 
 

@@ -25,6 +25,8 @@ pub(super) enum Procedure {
     Interleaved,
     /// k is three more than V.
     TooMany,
+    /// Asked once, and the directions of the residual.
+    Directions,
 }
 
 /// A kind of case: its family and name in ids, and how it is made.
@@ -89,6 +91,7 @@ static KINDS: &[Kind] = {
         plain(Adversarial, "block", Block),
         plain(Adversarial, "head", Head),
         plain(Adversarial, "tail", Tail),
+        tried(Adversarial, "directions", Scales, Directions),
     ]
 };
 
@@ -172,6 +175,9 @@ static LISTINGS: &[Listing] = {
         Listing(Quick, F32, "adversarial/tail", "1x3x1003/10"),
         Listing(Standard, F32, "adversarial/head", "2x2x50257/50"),
         Listing(Standard, F32, "adversarial/tail", "2x2x50257/50 1x1x128257/2"),
+        Listing(Standard, F32, "adversarial/directions", "2x256x257/16"),
+        Listing(Standard, F16, "adversarial/directions", "2x256x257/16"),
+        Listing(Standard, B16, "adversarial/directions", "2x256x257/16"),
     ]
 };
 
@@ -237,6 +243,8 @@ impl TopkCase {
         let rows = self.shape[0] * self.shape[1];
         let within = (1..=vocab).contains(&self.k);
         let (least_rows, least_vocab) = match self.kind.logits {
+            // z cannot exceed the root of the number of rows.
+            _ if self.kind.procedure == Procedure::Directions => (64, 16),
             Logits::MaskedRow | Logits::NanRow | Logits::Offsets | Logits::Scales => (2, 3),
             Logits::FewFinite => (1, 4),
             Logits::TwoLanes => (1, 33),

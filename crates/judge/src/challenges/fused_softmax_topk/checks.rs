@@ -6,10 +6,12 @@ use tribunal_runner::MachineError;
 use super::answer::Answer;
 use super::cases::{Procedure, TopkCase};
 use super::diagnosis::{Seen, Wrong};
+use super::directions;
 use super::oracle::{Row, expect};
 use super::problem::Problem;
 use super::recipes::Logits;
 use crate::compare::compare;
+use crate::direction::Finding;
 use crate::lead::{Lead, budgets, digits, some_rows};
 use crate::report::{Report, Step, Stop};
 use crate::{Court, Observation, Severity};
@@ -33,6 +35,7 @@ pub(super) fn examine(case: &TopkCase, court: &mut Court<'_>) -> Result<Vec<Obse
         Procedure::AddsUp => trial.adds_up(),
         Procedure::Interleaved => trial.interleaved(),
         Procedure::TooMany => trial.too_many(),
+        Procedure::Directions => trial.directions(),
     };
     match outcome {
         Err(Stop::Machine(error)) => return Err(error),
@@ -319,6 +322,16 @@ impl Trial<'_, '_, '_> {
             }
         }
         self.report.pass("probs_add_up", None);
+        Ok(())
+    }
+
+    /// The errors of many rows point nowhere.
+    fn directions(&mut self) -> Step<()> {
+        let heard = self.plain()?;
+        if !self.report.has_failed() {
+            let found = directions::strongest(&heard.wrong());
+            Finding::report(found, &mut self.report, "probs_error_without_direction", "probs");
+        }
         Ok(())
     }
 

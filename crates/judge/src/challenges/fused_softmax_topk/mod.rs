@@ -7,6 +7,7 @@ mod cases;
 mod checks;
 mod denominators;
 mod diagnosis;
+mod directions;
 mod oracle;
 mod problem;
 mod recipes;

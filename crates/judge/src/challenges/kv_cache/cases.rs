@@ -36,6 +36,7 @@ static KINDS: &[Kind] = {
         kind(Edge, "boundaries", Boundaries, Normal),
         kind(Edge, "to_the_end", ToTheEnd, Normal),
         kind(Edge, "out_of_blocks", OutOfBlocks, Normal),
+        kind(Edge, "misconfigured", Misconfigured, Normal),
         kind(Stability, "sharp", Prefill, Sharp),
         kind(Stability, "outliers", Chunks, Outliers),
         kind(Stability, "alike", Chunks, Alike),
@@ -46,6 +47,7 @@ static KINDS: &[Kind] = {
         kind(Stateful, "long_walk", Walk(40), Normal),
         kind(Scale, "prefill", Prefill, Normal),
         kind(Scale, "ragged", Ragged, Normal),
+        kind(Adversarial, "directions", Directions, Normal),
     ]
 };
 
@@ -72,6 +74,7 @@ static LISTINGS: &[Listing] = {
         Listing(Standard, "edge/to_the_end", "1x2x2x2x8x16p8x4/b32 1x1x2x2x8x9/b32"),
         Listing(Quick, "edge/out_of_blocks", "1x3x4x2x16x64p8x8/b32"),
         Listing(Standard, "edge/out_of_blocks", "2x2x4x2x16x64p4x7/b32"),
+        Listing(Quick, "edge/misconfigured", "2x2x4x2x16x24/b32"),
         Listing(Quick, "stability/sharp", "1x2x4x2x16x24/b32"),
         Listing(Standard, "stability/sharp", "2x2x4x2x64x40p8x12/b32"),
         Listing(Standard, "stability/outliers", "1x2x4x2x64x32/b32 1x2x4x2x64x32/b8 1x2x4x2x64x32/b4 1x2x4x2x64x32/b16 \
@@ -89,6 +92,7 @@ static LISTINGS: &[Listing] = {
         Listing(Standard, "stateful/long_walk", "2x4x4x2x16x40p8x14/b32"),
         Listing(Standard, "scale/prefill", "1x1x4x2x64x360/b32 1x1x2x1x128x450p16x30/b32"),
         Listing(Standard, "scale/ragged", "2x8x8x2x64x40p16x24/b32"),
+        Listing(Standard, "adversarial/directions", "1x32x8x4x16x16/b32 1x32x8x4x16x16/b16 1x32x8x4x16x16/b8 1x32x8x4x16x16/b4"),
         Listing(Full, "scale/prefill", "1x2x8x2x128x3000/b32"),
     ]
 };
@@ -168,7 +172,13 @@ impl CacheCase {
             kept.is_sorted_by(|a, b| a < b) && kept.last().is_some_and(|last| *last < available)
         };
         let least = if self.kind.family == Family::Batch || self.kind.plot.forks() { 2 } else { 1 };
-        self.config.batch >= least && self.kept.as_ref().is_none_or(in_order)
+        // One head of keys suits any number of heads; z cannot exceed the root of the number of heads of keys.
+        let enough = match self.kind.plot {
+            Plot::Misconfigured => self.config.kv_heads > 1,
+            Plot::Directions => self.config.batch * self.config.kv_heads >= 64,
+            _ => true,
+        };
+        enough && self.config.batch >= least && self.kept.as_ref().is_none_or(in_order)
     }
 
     fn with_steps(&self, kept: Vec<usize>) -> Self {

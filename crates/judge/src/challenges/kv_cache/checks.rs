@@ -8,10 +8,12 @@ use tribunal_runner::MachineError;
 use super::calls;
 use super::cases::CacheCase;
 use super::config::Config;
+use super::directions::Directions;
 use super::model::{Attended, Flaw, Model, Place, Tokens};
 use super::recipes::Drawn;
-use super::script::Step;
+use super::script::{Plot, Step};
 use super::spread::{DEVIATIONS, Spread};
+use crate::direction::Finding;
 use crate::lead::{Lead, budgets, digits};
 use crate::report::{Report, Step as Outcome, Stop};
 use crate::{Court, Observation};
@@ -23,21 +25,8 @@ const FLAWS_MOST: usize = 1 << 15;
 
 /// Puts the subject to a case.
 pub(super) fn examine(case: &CacheCase, court: &mut Court<'_>) -> Result<Vec<Observation>, MachineError> {
-    let config = case.config;
     let steps = case.steps(court.seed);
-    let mut trial = Trial {
-        court,
-        case,
-        config,
-        report: Report::new(case.severity()),
-        right: Model::new(config, None),
-        events: Vec::new(),
-        spread: Spread::default(),
-        worst: None,
-        lengths_wrong: None,
-        spoiled: None,
-        now: String::new(),
-    };
+    let mut trial = Trial::new(case, court);
     let outcome = trial.run(&steps);
     match outcome {
         Err(Stop::Machine(error)) => return Err(error),
@@ -103,7 +92,24 @@ struct Trial<'c, 's, 'k> {
     now: String,
 }
 
-impl Trial<'_, '_, '_> {
+impl<'c, 's, 'k> Trial<'c, 's, 'k> {
+    fn new(case: &'k CacheCase, court: &'c mut Court<'s>) -> Self {
+        let config = case.config;
+        Self {
+            court,
+            case,
+            config,
+            report: Report::new(case.severity()),
+            right: Model::new(config, None),
+            events: Vec::new(),
+            spread: Spread::default(),
+            worst: None,
+            lengths_wrong: None,
+            spoiled: None,
+            now: String::new(),
+        }
+    }
+
     fn run(&mut self, steps: &[(usize, Step)]) -> Outcome<()> {
         let cache = self.court.new_state();
         self.court.call(&calls::create(&self.config, cache)).map_err(Stop::at("create"))?;
@@ -129,6 +135,11 @@ impl Trial<'_, '_, '_> {
                     self.call(cache, "fork", &[*source, *target])?;
                     self.right.fork(*source, *target);
                     self.events.push(Event::Fork(*source, *target));
+                }
+                Step::Misconfigure(config) => {
+                    if !self.misconfigure(config)? {
+                        return Ok(());
+                    }
                 }
             }
             self.lengths(cache)?;
@@ -433,6 +444,18 @@ impl Trial<'_, '_, '_> {
         Ok(true)
     }
 
+    /// A configuration that cannot be served must be refused. Whether the case can go on: what crashes takes its caches along.
+    fn misconfigure(&mut self, config: &Config) -> Outcome<bool> {
+        let cache = self.court.new_state();
+        let outcome = self.court.call(&calls::create(config, cache)).map_err(Stop::at("create"));
+        let lives = matches!(outcome, Ok(_) | Err(Stop::Fault { fault: Fault::Refused { .. }, .. }));
+        if outcome.is_ok() {
+            self.court.release(cache)?;
+        }
+        self.report.must_be_refused(outcome.map(drop), &misconfigured(config))?;
+        Ok(lives)
+    }
+
     /// The newest token of every sequence, asked about once more.
     fn look(&mut self, cache: StateId, index: usize) -> Outcome<()> {
         let newest: Vec<usize> = self.right.lengths_of(0).iter().map(|&length| length.min(1)).collect();
@@ -505,6 +528,24 @@ impl Trial<'_, '_, '_> {
         }
     }
 
+    /// The errors of all calls, and where they might point.
+    fn directions(&self) -> Directions {
+        let (mut model, mut directions) = (Model::new(self.config, None), Directions::new(self.config));
+        for event in &self.events {
+            match event {
+                Event::Append { layer, drawn, t, counts } => {
+                    model.append(*layer, &Tokens { k: &drawn.k, v: &drawn.v, t: *t }, counts);
+                }
+                Event::Attend { layer, drawn, t, right, actual, .. } => {
+                    let tokens = |sequence| model.tokens(*layer, sequence);
+                    directions.add(*layer, &tokens, (&drawn.q, *t), right, actual);
+                }
+                _ => {}
+            }
+        }
+        directions
+    }
+
     /// The flaws that explain everything that was seen, if something was wrong.
     fn leads(&self) -> Vec<Lead> {
         if self.worst.is_none() && self.lengths_wrong.is_none() { Vec::new() } else { self.leads_now() }
@@ -539,6 +580,10 @@ impl Trial<'_, '_, '_> {
                 );
                 self.worst = Some(Worst { used, message });
             }
+        }
+        if self.case.kind.plot == Plot::Directions && self.worst.is_none() && !self.report.has_failed() {
+            let found = self.directions().strongest();
+            Finding::report(found, &mut self.report, "out_error_without_direction", "out");
         }
         let leads = self.leads();
         if let Some(Worst { used, message }) = self.worst.take() {
@@ -588,6 +633,17 @@ fn words(step: &Step) -> String {
         Step::Feed(counts) => format!("{counts:?} new tokens"),
         Step::Clear(sequence) => format!("clear of sequence {sequence}"),
         Step::Fork { source, target } => format!("fork of sequence {source} to {target}"),
+        Step::Misconfigure(config) => misconfigured(config),
+    }
+}
+
+/// What of a configuration cannot be served.
+fn misconfigured(config: &Config) -> String {
+    let Config { heads, kv_heads, bits, .. } = config;
+    if heads.is_multiple_of(*kv_heads) {
+        format!("a cache of {bits} bits, which nobody can claim,")
+    } else {
+        format!("a cache of {heads} heads for {kv_heads} heads of keys")
     }
 }
 
@@ -611,6 +667,35 @@ mod tests {
         }
         fn restart(&mut self) -> Result<(), Trouble> {
             Ok(())
+        }
+    }
+
+    #[test]
+    #[ignore = "prints what docs/directions.md states"]
+    fn figures() {
+        let all = super::super::variants::all();
+        for bits in [32, 16, 8, 4] {
+            let id = format!("adversarial/directions/1x32x8x4x16x16/b{bits}/all");
+            let case = cases::parse(&id).unwrap();
+            for variant in all.honest.iter().chain(all.mutants.iter().map(|mutant| &mutant.variant)) {
+                let shifted = ["_times", "_added_to"].iter().any(|part| variant.name.contains(part));
+                if !shifted && !all.honest.iter().any(|honest| honest.name == variant.name) {
+                    continue;
+                }
+                for seed in 0..8 {
+                    let mut subject = variant.stand();
+                    let mut court = Court::new(subject.as_mut(), Seed(Seed::PUBLIC.0 + seed));
+                    let steps = case.steps(court.seed);
+                    let mut trial = Trial::new(&case, &mut court);
+                    assert!(trial.run(&steps).is_ok());
+                    let used = trial.worst.as_ref().map(|worst| worst.used);
+                    println!(
+                        "b{bits} {} {seed}: {} wrong {used:?}",
+                        variant.name,
+                        trial.directions().figures()
+                    );
+                }
+            }
         }
     }
 

@@ -6,6 +6,7 @@ mod calls;
 mod cases;
 mod checks;
 mod config;
+mod directions;
 mod model;
 mod recipes;
 mod rounding;

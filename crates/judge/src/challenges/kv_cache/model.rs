@@ -148,8 +148,8 @@ impl Flaw {
 /// Keys and values of one token, of all heads.
 #[derive(Debug)]
 pub(super) struct Token {
-    k: Vec<Stored>,
-    v: Vec<Stored>,
+    pub(super) k: Vec<Stored>,
+    pub(super) v: Vec<Stored>,
 }
 
 /// One sequence in one layer. Behind `len` there may be leftovers, which a flaw sees.
@@ -221,6 +221,11 @@ impl Model {
     /// How long the sequences of a layer are.
     pub(super) fn lengths_of(&self, layer: usize) -> Vec<usize> {
         self.layers[layer].iter().map(|sequence| sequence.len).collect()
+    }
+
+    /// The tokens of a sequence.
+    pub(super) fn tokens(&self, layer: usize, sequence: usize) -> Vec<Rc<Token>> {
+        self.layers[layer][sequence].tokens.clone()
     }
 
     /// Whether there is room for so many new tokens.

@@ -14,6 +14,8 @@ pub(super) enum Step {
     Clear(usize),
     /// A sequence gets the tokens of another, if it is empty.
     Fork { source: usize, target: usize },
+    /// Another cache is asked for, which cannot be served.
+    Misconfigure(Config),
 }
 
 /// How the steps of a case come about.
@@ -39,6 +41,10 @@ pub(super) enum Plot {
     Forks,
     /// Anything, so many times.
     Walk(usize),
+    /// Prompts, single tokens and a chunk, all sequences alike, and the directions of the residual.
+    Directions,
+    /// Configurations that cannot be served are asked for while a cache is in use.
+    Misconfigured,
 }
 
 impl Plot {
@@ -114,6 +120,17 @@ impl Plot {
                 author.clear(0);
                 author.feed((0..batch).map(|b| if b == 0 { 5 } else { 1 }).collect());
                 author.singles(1);
+            }
+            Self::Directions => {
+                for count in [8, 1, 1, 5] {
+                    author.feed(vec![count; batch]);
+                }
+            }
+            Self::Misconfigured => {
+                author.feed(vec![4; batch]);
+                author.steps.push(Step::Misconfigure(Config { heads: config.heads + 1, ..*config }));
+                author.steps.push(Step::Misconfigure(Config { bits: 5, ..*config }));
+                author.singles(2);
             }
             Self::Walk(count) => {
                 for _ in 0..count {

@@ -17,6 +17,11 @@ impl Stored {
         Self { values: vec![0.0; dim], step_variance: 0.0, relative: 0.0 }
     }
 
+    /// The distance between the codes next to element `i`: for a short float, that of its magnitude.
+    pub(super) fn step(&self, i: usize) -> f64 {
+        (12.0 * self.step_variance).sqrt() + 2.0 * self.relative * self.values[i].abs()
+    }
+
     /// The variance that rounding to a short float gives the sum of products with `q`.
     pub(super) fn relative_variance(&self, q: &[f64]) -> f64 {
         self.relative.powi(2) / 3.0 * q.iter().zip(&self.values).map(|(q, x)| (q * x).powi(2)).sum::<f64>()

@@ -10,6 +10,7 @@ use super::problem::Problem;
 use super::report::{beyond, hold, wrong_rows};
 use super::suspects::{Output, Wrong};
 use crate::compare::{Expected, compare};
+use crate::direction::Finding;
 use crate::lead::some_rows;
 use crate::report::{Report, Step, Stop};
 use crate::{Court, Observation, Severity};
@@ -289,14 +290,7 @@ impl Trial<'_, '_, '_> {
                 continue;
             }
             let wrong = Wrong { problem: &problem, right: &right, output, actual };
-            match directions::strongest(wrong) {
-                Some(found) if found.is_decisive() => {
-                    let message = format!("{} is within its budget, but {}", output.name(), found.says);
-                    self.report.fail(check, found.suspect, message);
-                }
-                Some(found) => self.report.note(check, format!("a lead: {}", found.says)),
-                None => self.report.pass(check, None),
-            }
+            Finding::report(directions::strongest(wrong), &mut self.report, check, output.name());
         }
         Ok(())
     }

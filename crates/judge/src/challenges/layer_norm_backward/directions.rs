@@ -3,7 +3,7 @@
 use super::behaviours::{Behaviour, Gradient, Statistics, answer};
 use super::problem::Problem;
 use super::suspects::{Output, Wrong};
-use crate::direction::{DECISIVE, LEAD, Projection, Residual, project};
+use crate::direction::{self, Finding, Projection, Residual};
 use crate::lead::{Lead, shorten};
 use crate::precision::Precision;
 
@@ -86,20 +86,6 @@ impl Parameter {
     }
 }
 
-/// The parameter along which a residual points most, where it points anywhere.
-pub(super) struct Finding {
-    pub(super) suspect: Option<&'static str>,
-    pub(super) says: String,
-    pub(super) z: f64,
-}
-
-impl Finding {
-    /// Whether it is more than a lead.
-    pub(super) fn is_decisive(&self) -> bool {
-        self.z.abs() > DECISIVE
-    }
-}
-
 /// Looks for the parameter that explains most of a residual, over many rows.
 ///
 /// A systematic bias of rounding (a reciprocal root that is always half a unit low, outputs that are truncated) points
@@ -108,17 +94,10 @@ pub(super) fn strongest(wrong: Wrong<'_>) -> Option<Finding> {
     let actual = wrong.actual.to_f64();
     let (parameter, found) = best(wrong, &actual)?;
     let precision = Precision::of(wrong.problem.dtype());
-    let believable = found.effect > (4.0 * precision.u).max(1.5 * precision.out);
-    (believable && found.z.abs() > LEAD).then(|| Finding {
-        suspect: parameter.suspect(found.shift),
-        says: format!(
-            "{}: its error points there with {:.1} standard errors over {} rows",
-            parameter.says(wrong.problem, found.shift),
-            found.z.abs(),
-            wrong.problem.rows()
-        ),
-        z: found.z,
-    })
+    let least = (4.0 * precision.u).max(1.5 * precision.out);
+    let says = parameter.says(wrong.problem, found.shift);
+    let rows = format!("{} rows", wrong.problem.rows());
+    Finding::new(found, least, parameter.suspect(found.shift), &says, &rows)
 }
 
 /// A shift of one parameter that leaves next to nothing of the error.
@@ -144,9 +123,7 @@ fn best(wrong: Wrong<'_>, actual: &[f64]) -> Option<(Parameter, Projection)> {
     let error: Vec<f64> = actual.iter().zip(&expected.values).map(|(actual, value)| actual - value).collect();
     let residual =
         Residual { error: &error, values: &expected.values, budget: &expected.budget, group: problem.cols() };
-    Parameter::of(output)
-        .iter()
-        .map(|&parameter| (parameter, project(residual, &parameter.derivative(problem, output))))
-        .filter(|(_, found)| found.explained > 0.0)
-        .max_by(|(_, a), (_, b)| a.explained.total_cmp(&b.explained))
+    let derivatives =
+        Parameter::of(output).iter().map(|&parameter| (parameter, parameter.derivative(problem, output)));
+    direction::best(direction::projections(residual, derivatives))
 }

@@ -6,7 +6,7 @@ use tribunal_contract::{DType, Fault, Tensor};
 
 use super::sums::Running;
 use super::winners::Entry;
-use super::{Defect, Odd, Part, Topk};
+use super::{Defect, Odd, Part, Shift, Topk};
 use crate::arithmetic::Real;
 
 /// What an output holds that was never written, in the cage: bytes of 0xf0.
@@ -123,6 +123,12 @@ impl<'a> Batch<'a> {
                 sum = topk.sum(&winners, None);
             }
             Some(Defect::Multiplied(times)) => sum.sum = sum.sum * T::of(f64::from(times)),
+            Some(Defect::Shifted(..)) => {
+                let own: f64 =
+                    winners.iter().map(|entry| topk.exp(self.logits[entry.place], sum.max).wide()).sum();
+                let rest = sum.sum.wide() - own;
+                sum.sum = sum.sum + T::of(topk.shift(Shift::Extra) + topk.shift(Shift::Rest) * rest);
+            }
             _ => {}
         }
         let rank = |entry: &Entry| match self.logits.get(entry.place) {

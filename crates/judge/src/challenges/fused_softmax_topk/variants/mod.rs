@@ -8,7 +8,7 @@ mod subject;
 mod sums;
 mod winners;
 
-use crate::arithmetic::Sum;
+use crate::arithmetic::{Exp, Sum};
 use crate::variant::{Mutant, Variant, Variants};
 use subject::InProcess;
 
@@ -66,6 +66,19 @@ enum Part {
     First(usize),
 }
 
+/// What a subtle mutant has a little too much of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shift {
+    /// What the logits are multiplied by.
+    Scale,
+    /// What is added to the sum.
+    Extra,
+    /// The weight in the sum of what is not among the winners.
+    Rest,
+    /// What the probabilities are multiplied by.
+    Factor,
+}
+
 /// One thing that is wrong with a mutant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Defect {
@@ -95,8 +108,14 @@ enum Defect {
     BfloatLogits,
     HalfProbs,
     LanesApart(usize),
-    LanesKeep { workers: usize, keeps: usize },
-    ChunksKeep { workers: usize, keeps: usize },
+    LanesKeep {
+        workers: usize,
+        keeps: usize,
+    },
+    ChunksKeep {
+        workers: usize,
+        keeps: usize,
+    },
     AtMost(usize),
     SiftDownCopies,
     ReplacesAnother,
@@ -107,7 +126,9 @@ enum Defect {
     OneBased,
     LogProbabilities,
     LogitsReturned,
-    MasksNeverTaken { index: i64 },
+    MasksNeverTaken {
+        index: i64,
+    },
     NanIgnored,
     MaskedRowAnswered,
     PadsWithFirst,
@@ -119,6 +140,8 @@ enum Defect {
     InputModified,
     WritesLate,
     WritesOutside,
+    /// By so many billionths.
+    Shifted(Shift, i32),
 }
 
 /// An implementation in this process.
@@ -130,6 +153,7 @@ struct Topk {
     selection: Selection,
     /// Whether everything happens in float64.
     wide: bool,
+    exp: Exp,
     /// Whether probabilities are exp(x - lse), not exp(x - max) / sum.
     by_lse: bool,
     /// Whether all probabilities come first, and winners are chosen among them.
@@ -149,6 +173,7 @@ const PLAIN: Topk = Topk {
     denominator: Denominator::TwoPasses(Sum::Blocks),
     selection: Selection::Heap,
     wide: false,
+    exp: Exp::Library,
     by_lse: false,
     softmax_first: false,
     ties_from_right: false,
@@ -161,6 +186,14 @@ const PLAIN: Topk = Topk {
 impl Topk {
     fn has(&self, defect: Defect) -> bool {
         self.defect == Some(defect)
+    }
+
+    /// By how much that is off.
+    fn shift(&self, of: Shift) -> f64 {
+        match self.defect {
+            Some(Defect::Shifted(shift, billionths)) if shift == of => 1e-9 * f64::from(billionths),
+            _ => 0.0,
+        }
     }
 }
 
@@ -193,6 +226,8 @@ fn honest() -> Vec<Topk> {
         Topk { by_lse: true, odd: Odd::Zeros, ..online("exp(x - lse)", OnlineBlocks(64)) },
         Topk { softmax_first: true, selection: Sort, ..two_passes("softmax first", Sum::Tree) },
         Topk { wide: true, odd: Odd::Even, ..online("float64 inside", Online) },
+        Topk { exp: Exp::Low, ..two_passes("exp 2 ulp low, truncated", Sum::Tree) },
+        Topk { exp: Exp::PowerOfTwo, ..two_passes("exp as a power of two", Sum::Lanes(32)) },
     ]
 }
 
@@ -202,6 +237,7 @@ fn mutants() -> Vec<(Topk, Option<&'static str>)> {
     use Defect::*;
     use Denominator::{Merged, MergedByHalves, Online, OnlineBlocks, OnlineLanes, TwoPasses};
     use Part::*;
+    use Shift::{Extra, Factor, Rest, Scale};
     let plain = [
         ("zeros", Zeros, None),
         ("the previous answer where the shape is new", AnswersBefore, None),
@@ -261,6 +297,10 @@ fn mutants() -> Vec<(Topk, Option<&'static str>)> {
         ("writes into logits", InputModified, Some("input_modified")),
         ("writes after it is done", WritesLate, Some("work_after_done")),
         ("writes outside its outputs", WritesOutside, Some("writes_outside")),
+        ("logits times 1.0000005", Shifted(Scale, 500), Some("scale_off")),
+        ("2.5e-6 added to the sum", Shifted(Extra, 2500), Some("extra_term_in_denominator")),
+        ("losers weigh 1.0000015", Shifted(Rest, 1500), None),
+        ("probabilities times 1.000001", Shifted(Factor, 1000), None),
     ];
     let rescaling = [
         ("inverted factor, online in float64", Online, Inverted),

@@ -2,7 +2,7 @@
 
 use tribunal_contract::{DType, Tensor};
 
-use super::{Defect, Denominator, Topk};
+use super::{Defect, Denominator, Shift, Topk};
 use crate::arithmetic::Real;
 
 /// A sum of exponentials relative to a maximum.
@@ -106,7 +106,8 @@ impl Topk {
     /// exp(logit - max).
     pub(super) fn exp<T: Real>(&self, logit: f32, max: T) -> T {
         let exponent = T::of(f64::from(logit)) - max;
-        if self.has(Defect::HalfExp) { half(half(exponent).exp()) } else { exponent.exp() }
+        let exponent = exponent * T::of(1.0 + self.shift(Shift::Scale));
+        if self.has(Defect::HalfExp) { half(half(exponent).exp()) } else { self.exp.of(exponent) }
     }
 
     /// The probability of a logit of a row with that sum.
@@ -119,9 +120,9 @@ impl Topk {
             Some(Defect::LogProbabilities) => wide - lse,
             Some(Defect::HalfProbs) => half(self.exp(logit, max) / sum),
             _ if self.by_lse => (wide - lse).exp(),
-            _ => self.exp(logit, max) / sum,
+            _ => self.exp.quotient(self.exp(logit, max), sum),
         };
-        let prob = prob.wide() as f32;
+        let prob = (prob * T::of(1.0 + self.shift(Shift::Factor))).wide() as f32;
         if self.flushes && prob < f32::MIN_POSITIVE { 0.0 } else { prob }
     }
 }

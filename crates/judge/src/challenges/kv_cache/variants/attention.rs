@@ -1,7 +1,7 @@
 //! Attention over a cache, one query at a time.
 
 use super::cache::Cache;
-use super::{Defect, Softmax, Style};
+use super::{Defect, Shift, Softmax, Style};
 use crate::arithmetic::Real;
 
 /// One query of one head.
@@ -55,11 +55,12 @@ impl Query<'_> {
                 }
             })
             .collect();
+        let shift = |of| defect.map_or(0.0, |defect| defect.shift(of, cache.bits));
         let root = (dim as f64).sqrt();
         let scale = R::of(match defect {
             Some(Defect::Unscaled) => 1.0,
             Some(Defect::ScaledTwice) => 1.0 / (root * root),
-            _ => 1.0 / root,
+            _ => (1.0 + shift(Shift::Scale)) / root,
         });
         let scores: Vec<R> = seen
             .iter()
@@ -71,26 +72,43 @@ impl Query<'_> {
                 if bonus { score + R::of(1.0) } else { score }
             })
             .collect();
+        let largest = |scores: &[R]| {
+            scores.iter().copied().fold(R::of(f64::NEG_INFINITY), |a, b| if b > a { b } else { a })
+        };
         match (defect, style.softmax) {
-            (Some(Defect::WithoutMaximum), _) => weighted(&scores, R::of(0.0), &seen, style),
-            (_, Softmax::TwoPasses) => {
-                let most =
-                    scores.iter().copied().fold(R::of(f64::NEG_INFINITY), |a, b| if b > a { b } else { a });
-                weighted(&scores, most, &seen, style)
+            (Some(Defect::Shifted(..)), _) => {
+                let times = |at: usize| match at {
+                    _ if at == position => 1.0 + shift(Shift::Own),
+                    0 => 1.0 + shift(Shift::First),
+                    _ => 1.0,
+                };
+                let most = largest(&scores);
+                let weights: Vec<R> =
+                    scores.iter().enumerate().map(|(at, &s)| (s - most).exp() * R::of(times(at))).collect();
+                let extra = R::of(shift(Shift::Extra));
+                let out = mean(&weights, extra, &seen, style);
+                out.iter().map(|out| out * (1.0 + shift(Shift::Factor)) as f32).collect()
             }
+            (Some(Defect::WithoutMaximum), _) => weighted(&scores, R::of(0.0), &seen, style),
+            (_, Softmax::TwoPasses) => weighted(&scores, largest(&scores), &seen, style),
             (_, Softmax::Online(step)) => online(&scores, &seen, dim, step),
         }
     }
 }
 
 fn weighted<R: Real>(scores: &[R], most: R, seen: &[(&[f32], &[f32])], style: Style) -> Vec<f32> {
-    let weights: Vec<R> = scores.iter().map(|&score| (score - most).exp()).collect();
-    let total = style.sum.terms(weights.len(), |j| weights[j]);
+    let weights: Vec<R> = scores.iter().map(|&score| style.exp.of(score - most)).collect();
+    mean(&weights, R::of(0.0), seen, style)
+}
+
+/// The mean of the values; `extra` is added to the sum of the weights.
+fn mean<R: Real>(weights: &[R], extra: R, seen: &[(&[f32], &[f32])], style: Style) -> Vec<f32> {
+    let total = style.sum.terms(weights.len(), |j| weights[j]) + extra;
     let dim = seen.first().map_or(0, |(key, _)| key.len());
     (0..dim)
         .map(|i| {
             let sum = style.sum.products(weights.len(), |j| (weights[j], R::of(f64::from(seen[j].1[i]))));
-            (sum / total).wide() as f32
+            style.exp.quotient(sum, total).wide() as f32
         })
         .collect()
 }

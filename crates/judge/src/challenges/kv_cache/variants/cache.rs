@@ -36,7 +36,8 @@ impl Cache {
         let [layers, batch, heads, kv_heads, dim, max_len, bits, block_size, num_blocks] = numbers[..] else {
             return None;
         };
-        if kv_heads == 0 || heads % kv_heads != 0 || ![32, 16, 8, 4].contains(&bits) {
+        let sound = kv_heads > 0 && heads.is_multiple_of(kv_heads) && [32, 16, 8, 4].contains(&bits);
+        if !sound && defect != Some(Defect::MisconfiguredAccepted) {
             return None;
         }
         let paged = block_size > 0;

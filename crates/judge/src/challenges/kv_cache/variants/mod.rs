@@ -6,7 +6,7 @@ mod attention;
 mod cache;
 mod subject;
 
-use crate::arithmetic::Sum;
+use crate::arithmetic::{Exp, Sum};
 use crate::variant::{Mutant, Variant, Variants};
 use subject::InProcess;
 
@@ -38,9 +38,25 @@ enum Softmax {
 #[derive(Debug, Clone, Copy)]
 struct Style {
     wide: bool,
+    exp: Exp,
     sum: Sum,
     softmax: Softmax,
     scheme: Scheme,
+}
+
+/// What a subtle mutant has a little too much of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shift {
+    /// What scores are multiplied by.
+    Scale,
+    /// How often a query's own position counts.
+    Own,
+    /// How often the first position counts.
+    First,
+    /// What is added to the sum of weights.
+    Extra,
+    /// What the output is multiplied by.
+    Factor,
 }
 
 /// One thing that is wrong with a mutant.
@@ -79,10 +95,30 @@ enum Defect {
     RefusesRagged,
     HalfPrecision,
     BlocksNotReturned,
+    MisconfiguredAccepted,
+    /// By so many billionths, in caches of so many bits.
+    Shifted(Shift, u32, usize),
 }
 
-const PLAIN: Style =
-    Style { wide: false, sum: Sum::Running, softmax: Softmax::TwoPasses, scheme: Scheme::Symmetric };
+impl Defect {
+    /// By how much that is off in a cache of so many bits.
+    fn shift(self, of: Shift, bits: usize) -> f64 {
+        match self {
+            Self::Shifted(shift, billionths, width) if shift == of && width == bits => {
+                1e-9 * f64::from(billionths)
+            }
+            _ => 0.0,
+        }
+    }
+}
+
+const PLAIN: Style = Style {
+    wide: false,
+    exp: Exp::Library,
+    sum: Sum::Running,
+    softmax: Softmax::TwoPasses,
+    scheme: Scheme::Symmetric,
+};
 
 /// Every implementation.
 pub(super) fn all() -> Variants {
@@ -100,6 +136,8 @@ pub(super) fn all() -> Variants {
             honest("groups", Style { sum: Sum::Blocks, scheme: Scheme::Groups(8), ..PLAIN }),
             honest("rotated", Style { scheme: Scheme::Rotated, ..PLAIN }),
             honest("scales_by_channel", Style { scheme: Scheme::Channels(8), ..PLAIN }),
+            honest("exp_low_and_truncated", Style { exp: Exp::Low, ..PLAIN }),
+            honest("exp_as_a_power_of_two", Style { exp: Exp::PowerOfTwo, sum: Sum::Lanes(8), ..PLAIN }),
         ],
         mutants: vec![
             mutant("zeros", Defect::Zeros, None),
@@ -135,6 +173,31 @@ pub(super) fn all() -> Variants {
             mutant("refuses_ragged", Defect::RefusesRagged, Some("refuses_valid_input")),
             mutant("half_precision", Defect::HalfPrecision, None),
             mutant("blocks_not_returned", Defect::BlocksNotReturned, Some("blocks_not_returned")),
+            mutant("misconfigured_accepted", Defect::MisconfiguredAccepted, Some("invalid_input_accepted")),
+            mutant("scores_times_1.0000015", Defect::Shifted(Shift::Scale, 1500, 32), Some("scale_off")),
+            mutant(
+                "scores_times_1.0012_in_16_bits",
+                Defect::Shifted(Shift::Scale, 1_200_000, 16),
+                Some("scale_off"),
+            ),
+            mutant(
+                "scores_times_1.02_in_8_bits",
+                Defect::Shifted(Shift::Scale, 20_000_000, 8),
+                Some("scale_off"),
+            ),
+            mutant(
+                "scores_times_1.3_in_4_bits",
+                Defect::Shifted(Shift::Scale, 300_000_000, 4),
+                Some("scale_off"),
+            ),
+            mutant("newest_counts_1.0000027_times", Defect::Shifted(Shift::Own, 2700, 32), None),
+            mutant("first_counts_1.0000027_times", Defect::Shifted(Shift::First, 2700, 32), None),
+            mutant(
+                "5e-7_added_to_the_sum",
+                Defect::Shifted(Shift::Extra, 500, 32),
+                Some("extra_term_in_denominator"),
+            ),
+            mutant("out_times_1.0000005", Defect::Shifted(Shift::Factor, 500, 32), None),
         ],
     }
 }
