@@ -93,11 +93,16 @@ impl Parameter {
 pub(super) fn strongest(wrong: Wrong<'_>) -> Option<Finding> {
     let actual = wrong.actual.to_f64();
     let (parameter, found) = best(wrong, &actual)?;
-    let precision = Precision::of(wrong.problem.dtype());
-    let least = (4.0 * precision.u).max(1.5 * precision.out);
+    let least = believable(wrong.problem);
     let says = parameter.says(wrong.problem, found.shift);
     let rows = format!("{} rows", wrong.problem.rows());
     Finding::new(found, least, parameter.suspect(found.shift), &says, &rows)
+}
+
+/// The effect beyond which a parameter is believed to be off.
+fn believable(problem: &Problem) -> f64 {
+    let precision = Precision::of(problem.dtype());
+    (4.0 * precision.u).max(1.5 * precision.out)
 }
 
 /// A shift of one parameter that leaves next to nothing of the error.
@@ -126,4 +131,149 @@ fn best(wrong: Wrong<'_>, actual: &[f64]) -> Option<(Parameter, Projection)> {
     let derivatives =
         Parameter::of(output).iter().map(|&parameter| (parameter, parameter.derivative(problem, output)));
     direction::best(direction::projections(residual, derivatives))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::variants;
+    use super::super::{cases, oracle::expect};
+    use super::*;
+    use crate::compare::compare;
+    use crate::direction::DECISIVE;
+    use crate::variant::Variant;
+    use crate::{Case, Court, Outcome, Seed};
+    use tribunal_contract::{Argument, Call, Tensor};
+
+    const CASES: [&str; 3] = [
+        "adversarial/directions/256x64/float32",
+        "adversarial/directions/128x64/float64",
+        "adversarial/directions/256x64/bfloat16",
+    ];
+
+    fn problem(id: &str, variant: &Variant, seed: u64) -> Problem {
+        let mut subject = variant.stand();
+        let court = Court::new(subject.as_mut(), Seed(Seed::PUBLIC.0 + seed));
+        cases::parse(id).expect("a case").problem(&court, 0)
+    }
+
+    #[test]
+    fn honest_layer_norms_point_nowhere() {
+        for variant in variants::all().honest {
+            for (seed, id) in (1..).zip(CASES) {
+                let case = cases::parse(id).expect("a case");
+                let mut subject = variant.stand();
+                let mut court = Court::new(subject.as_mut(), Seed(Seed::PUBLIC.0 + seed));
+                for seen in case.examine(&mut court).expect("no machine is involved") {
+                    let told = (seen.outcome, seen.message.as_str());
+                    assert_eq!(told, (Outcome::Pass, ""), "{}, {id}", variant.name);
+                }
+            }
+        }
+    }
+
+    /// What a variant answers.
+    fn results(problem: &Problem, variant: &Variant) -> [(Output, Tensor); 2] {
+        let mut subject = variant.stand();
+        let mut court = Court::new(subject.as_mut(), Seed::PUBLIC);
+        let cache = court.new_state();
+        let forward = Call {
+            operation: "forward",
+            inputs: vec![
+                Argument::Tensor(&problem.x),
+                Argument::Tensor(&problem.gamma),
+                Argument::Tensor(&problem.beta),
+                Argument::Real(problem.eps),
+            ],
+            outputs: vec![problem.full()],
+            makes: Some(cache),
+        };
+        let y = court.call(&forward).expect("an answer").outputs.remove(0);
+        let backward = Call {
+            operation: "backward",
+            inputs: vec![Argument::Tensor(&problem.dy), Argument::State(cache)],
+            outputs: vec![problem.full(), problem.column(), problem.column()],
+            makes: None,
+        };
+        let dx = court.call(&backward).expect("an answer").outputs.remove(0);
+        [(Output::Y, y), (Output::Dx, dx)]
+    }
+
+    /// What a shift of one parameter, the results rounded, is taken for, and the largest error in budgets.
+    fn shifted(
+        problem: &Problem,
+        output: Output,
+        parameter: Parameter,
+        shift: f64,
+    ) -> Option<(Parameter, Projection, f64)> {
+        let right = expect(problem);
+        let expected = output.of_expectations(&right);
+        let slopes = parameter.derivative(problem, output);
+        let values: Vec<f64> =
+            expected.values.iter().zip(slopes).map(|(value, slope)| value + shift * slope).collect();
+        let actual = Tensor::from_f64(problem.dtype(), [problem.rows(), problem.cols()], &values);
+        let used = compare(&actual, expected).used;
+        let wrong = Wrong { problem, right: &right, output, actual: &actual };
+        let (best, found) = best(wrong, &actual.to_f64())?;
+        Some((best, found, used))
+    }
+
+    /// The smallest shift that is found, of which each is twice the one before, and the largest error in budgets.
+    fn smallest(problem: &Problem, output: Output, parameter: Parameter) -> Option<(f64, f64)> {
+        (0..80).map(|power| 1e-17 * 2f64.powi(power)).find_map(|shift| {
+            let (best, found, used) = shifted(problem, output, parameter, shift)?;
+            let is_found =
+                best == parameter && found.z.abs() > DECISIVE && found.effect > believable(problem);
+            is_found.then_some((shift, used))
+        })
+    }
+
+    #[test]
+    fn a_shift_of_dx_within_every_tolerance_is_found() {
+        for id in &CASES[..2] {
+            let problem = problem(id, &variants::all().honest[0], 0);
+            for &parameter in Parameter::of(Output::Dx) {
+                let (shift, used) = smallest(&problem, Output::Dx, parameter).expect("some shift is found");
+                assert!(used < 1.0, "{id} {parameter:?}: {shift:e} takes {used:.2} budgets");
+                let (best, found, _) = shifted(&problem, Output::Dx, parameter, shift).expect("it was found");
+                assert!(
+                    best == parameter && (found.shift / shift - 1.0).abs() < 0.2,
+                    "{id} {parameter:?}: {found:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    #[ignore = "prints what docs/directions.md states"]
+    fn figures() {
+        let all = variants::all();
+        for id in CASES {
+            let u = Precision::of(problem(id, &all.honest[0], 0).dtype()).u;
+            for output in [Output::Y, Output::Dx] {
+                for &parameter in Parameter::of(output) {
+                    let each =
+                        (0..8).map(|seed| smallest(&problem(id, &all.honest[0], seed), output, parameter));
+                    println!("{id} {} {parameter:?}: {:?}", output.name(), each.collect::<Vec<_>>());
+                }
+            }
+            for variant in &all.honest {
+                for seed in 0..8 {
+                    let problem = problem(id, variant, seed);
+                    let right = expect(&problem);
+                    for (output, actual) in results(&problem, variant) {
+                        let wrong = Wrong { problem: &problem, right: &right, output, actual: &actual };
+                        if let Some((parameter, found)) = best(wrong, &actual.to_f64()) {
+                            println!(
+                                "{id} {} {seed} {}: {parameter:?} z {:.1} effect {:.2}u",
+                                variant.name,
+                                output.name(),
+                                found.z,
+                                found.effect / u
+                            );
+                        }
+                    }
+                }
+            }
+        }
+    }
 }
