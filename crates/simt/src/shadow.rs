@@ -40,9 +40,8 @@ impl Mark {
     }
 }
 
-/// What a word remembers. Aligned so that it is in one line of the CPU's cache.
+/// What a word remembers.
 #[derive(Debug, Clone, Copy, Default)]
-#[repr(align(64))]
 pub(crate) struct Cell {
     /// The last write that was not atomic.
     write: Mark,

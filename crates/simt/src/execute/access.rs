@@ -135,8 +135,7 @@ fn is_one(offsets: &[u64; LANES], mask: u32) -> bool {
 fn words(offset: usize, size: usize, cell: usize) -> impl Iterator<Item = (usize, u8)> {
     let mut at = offset;
     std::iter::from_fn(move || {
-        // Not a division, which would take as long as all the rest: a cell has a power of two of bytes.
-        let (word, begin) = (at >> cell.trailing_zeros(), at & (cell - 1));
+        let (word, begin) = (at / cell, at % cell);
         let count = (cell - begin).min((offset + size).saturating_sub(at));
         at += count;
         (count > 0).then_some((word, (((1u32 << count) - 1) << begin) as u8))
