@@ -18,7 +18,10 @@ use tribunal_runner::{Submission, Trouble, Workshop};
 
 use crate::examine::finding_about;
 use crate::stand_in::{self, Who};
-use crate::{Challenge, Court, Dimension, Effort, Finding, Observation, Outcome, Plan, Severity, Watch};
+use crate::variant::Variant;
+use crate::{
+    Case, Challenge, Court, Dimension, Effort, Finding, Observation, Outcome, Plan, Seed, Severity, Watch,
+};
 
 /// How long its tests may take on its own code, compiling included.
 const OWN_DEADLINE: Duration = Duration::from_secs(60);
@@ -198,16 +201,21 @@ impl Trial<'_> {
     /// Whether a mutant can be told from the right, by calls that the submission claims to answer.
     fn shows(&self, index: usize) -> bool {
         let plan = Plan { effort: Effort::Quick, ..self.plan.clone() };
-        let mut subject = self.challenge.variants().mutants[index].variant.stand();
-        self.challenge.cases(&plan).iter().any(|case| {
-            let mut court = Court::new(subject.as_mut(), plan.seed);
-            let seen = case.examine(&mut court).unwrap_or_default();
-            let released = court.release_all();
-            let noticeable = |seen: &Observation| seen.used.is_none_or(|used| used >= NOTICEABLE);
-            let fails = |seen: &Observation| seen.outcome == Outcome::Fail && noticeable(seen);
-            released.is_ok() && seen.iter().any(fails)
-        })
+        let variant = &self.challenge.variants().mutants[index].variant;
+        fails(variant, &self.challenge.cases(&plan), plan.seed, NOTICEABLE)
     }
+}
+
+/// Whether a variant fails one of these cases by so many budgets, or in a way that is not counted in them.
+fn fails(variant: &Variant, cases: &[Box<dyn Case>], seed: Seed, least: f64) -> bool {
+    let mut subject = variant.stand();
+    cases.iter().any(|case| {
+        let mut court = Court::new(subject.as_mut(), seed);
+        let seen = case.examine(&mut court).unwrap_or_default();
+        let released = court.release_all();
+        let by_enough = |seen: &Observation| seen.used.is_none_or(|used| used >= least);
+        released.is_ok() && seen.iter().any(|seen| seen.outcome == Outcome::Fail && by_enough(seen))
+    })
 }
 
 /// What follows from the runs.
@@ -326,6 +334,21 @@ fn last_words(ran: &Ran) -> String {
 mod tests {
     use super::*;
     use tribunal_runner::cage::Output;
+
+    #[test]
+    fn only_subtle_defects_are_too_small_to_be_asked_for() {
+        let mut small = Vec::new();
+        for &challenge in crate::challenges::all() {
+            let cases = crate::calibration::cases(challenge, Effort::Quick, Seed::PUBLIC);
+            for mutant in challenge.variants().mutants {
+                let fails = |least| fails(&mutant.variant, &cases, Seed::PUBLIC, least);
+                if fails(0.0) && !fails(NOTICEABLE) {
+                    small.push(mutant.variant.name);
+                }
+            }
+        }
+        assert_eq!(small, ["logits times 1.0000005", "2.5e-6 added to the sum"]);
+    }
 
     fn ran(code: i32, stdout: &str) -> Ran {
         let output = Output { stdout: stdout.to_owned(), ..Output::default() };
