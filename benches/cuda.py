@@ -787,13 +787,14 @@ def softmax_topk(options, form, shape):
         for splits, threads in softmax_settings(rows, vocab, k):
             shared = 160 * threads + 8 * (4 * min(k, 256) + 64)
             if splits == 0:
-                args = [(None, a) for a in ("logits", "probs", "indices", "V", "k")]
-                steps, rooms = [(f"softmax_topk_{form}", [rows], [threads], shared, args)], {}
+                args = [(None, a) for a in ("logits", "probs", "indices", "rows", "V", "k")]
+                blocks = min(rows, 132 * (1024 // threads))
+                steps, rooms = [(f"softmax_topk_{form}", [blocks], [threads], shared, args)], {}
             else:
                 args = [(None, a) for a in ("logits", "totals", "keys", "counters", "probs", "indices", "V", "k", "splits")]
                 steps = [(f"softmax_topk_split_{form}", [splits, rows], [threads], shared, args)]
                 rooms = {"totals": ("int32", 4 * rows * splits),
-                         "keys": ("int64", rows * splits * k), "counters": ("int32", rows)}
+                         "keys": ("int64", rows * splits * (k + 96)), "counters": ("int64", rows)}
             made.append(contestant(f"s{splits}x{threads}", steps, rooms, {**names, "splits": splits}))
         return row, made, sets
 

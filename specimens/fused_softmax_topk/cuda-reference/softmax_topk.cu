@@ -5,32 +5,35 @@
 // for the k largest of the row, in falling order; among equals the smaller index comes first.
 //
 // Buffers: logits [rows, vocab], row-major, contiguous, f32, or f16 or bf16 as 16 bits; aligned to its elements. probs [rows, k] f32.
-// indices [rows, k] int64. For split rows, scratch: totals [rows, splits] of 16 bytes, parts [rows, splits, k] of 64 bits, and counters [rows]
-// of 32 bits, which are zero before a launch, and after it. Any rows; vocab from 1 to 2^30. Offsets of rows are of 64 bits.
+// indices [rows, k] int64. For split rows, scratch: totals [rows, splits] of 16 bytes, parts [rows, splits, k + 96] of 64 bits, and counters
+// [rows] of 64 bits, which are zero before a launch, and after it. rows up to 2^31 - 1, vocab from 1 to 2^30. Offsets of rows are of 64 bits.
 //
 // Entries with no answer: a row with a NaN, or of nothing but -inf, has NaN as its probabilities, and indices of the row. A logit of -inf is
 // named, with probability 0, where fewer than k others exist. Beyond vocab the probability is 0 and the index -1.
 //
 // Launches, for T = f32, f16, bf16; block: 64 to 512, a multiple of 32; dynamic shared bytes: 160 * block + 8 * (4 * min(k, 256) + 64):
-//   softmax_topk_T          any k        grid: rows             a read for each 256 of k
-//   softmax_topk_split_T    k to 256     grid: (splits, rows)   for fewer rows than multiprocessors; a part wants 32 KiB of a row or more
+//   softmax_topk_T          any k        grid: 1 to rows        a read for each 256 of k; a block goes through rows
+//   softmax_topk_split_T    k to 256     grid: (splits, rows)   for few rows
 //   softmax_topk_plain_f32  any k        grid: rows             no shared bytes; k + 2 reads of the logits
-// 512 threads where a multiprocessor has a row or two, 256 where there are more. Static shared memory: 6 KiB. Bank conflicts: where keys go to
-// their places, and candidates to the list. Compute capability 8.0 or higher.
+// As many blocks as are on the multiprocessors at a time, or one for each row if that is fewer. 512 threads; 256 where there are many rows of 16
+// bits. Static shared memory: 6 KiB. Bank conflicts: where keys go to their places, and candidates to those of theirs. Compute capability
+// 8.0 or higher.
 //
-// Method. A block reads a row once, in tiles of four vectors of 16 bytes a thread, counted from the line of 128 bytes in which the row
-// begins. Two tiles are on their way (cp.async), to where the thread that copies will read them, so that no barrier is needed for it; what
-// is not wholly of the row goes element by element. Each thread keeps the maximum and the sum so far of its logits (Milakov and
-// Gimelshein's recurrence, one rescaling a tile). Candidates are what reaches a threshold: one comparison with a tile's largest for most
-// threads, and one barrier a tile. The first threshold is below k of the largest logits of threads, or groups of them, in the first tile; as these
-// are so many logits, no winner is below, and little else is above. Candidates are gathered in shared memory as keys of 64 bits, the logit above
-// and the inverted index below, so that no two are equal and the k largest are the same in whatever order they came. When more than
-// 4 k + 64 are held, some k are kept, and the least of them is the new threshold. As later indices lose ties, a row of equal logits
-// has no candidates but the first. All lanes' candidates are in one list: no winner is lost, wherever the winners lie. At the end the list is
-// sorted by the bins of a histogram between the threshold and the maximum; bins with the winners have few keys, and are ordered within.
-// Logits of -inf are candidates only where others do not suffice: then they are looked for once more, from the beginning.
+// Method. A block reads a row once, in tiles of two vectors of 16 bytes a thread, counted from the line of 128 bytes in which the row
+// begins. Four tiles are on their way (cp.async), to where the thread that copies will read them, so that no barrier is needed for it; what
+// is not wholly of the row goes element by element. Each thread keeps the sum of its exponentials, less the maximum of the first tiles and
+// of what it saw above that. Candidates are vectors with a logit that reaches a threshold. The first threshold is below k of the
+// largest logits of the threads in the first three tiles; as these are so many logits, no winner is below, and little else is above. A thread
+// puts its candidates aside in shared memory and goes on: nothing but that and the sum is done with a tile, and no thread waits for another.
+// Now and then, at latest at the end, they are collected: their logits become keys of 64 bits, the logit above and the inverted index below, so
+// that no two are equal and the k largest are the same in whatever order they came. When more than 4 k + 64 are held, some k are kept, and
+// the least of them is the new threshold. As later indices lose ties, a row of equal logits has no candidates but the first. Of vectors that
+// found no room each thread has a bit, and reads them again: that happens in rows whose logits rise or are equal, and where k is above half of
+// the block. All lanes' candidates are in one list: no winner is lost, wherever the winners lie. At the end the list is sorted by the
+// bins of a histogram between the threshold and the maximum; bins with the winners have few keys, and are ordered within. What a block reads
+// next is on its way meanwhile. Logits of -inf are candidates only where others do not suffice: then they are looked for from the beginning.
 //
-// Sums are f32: 4 or 8 terms of a tile in each of four chains, tiles of a thread, lanes and warps, so chains have 10 + vocab / (16 block) + 10
+// Sums are f32: 2 or 4 terms of a tile in each of four chains, tiles of a thread, lanes and warps, so chains have 6 + vocab / (8 block) + 10
 // terms at most. Their exponentials are ex2.approx of an argument that is rounded twice; those of the winners are expf's. Results do not depend
 // on the order of blocks, warps or atomics.
 //
@@ -48,9 +51,13 @@ constexpr int MAX_WARPS = MAX_THREADS / LANES;
 constexpr int VECTOR_BYTES = 16;
 constexpr int LINE_BYTES = 128;
 // Vectors of a thread in a tile.
-constexpr int VECTORS = 4;
+constexpr int VECTORS = 2;
 // Tiles on their way.
-constexpr int STAGES = 2;
+constexpr int STAGES = 4;
+// The first threshold is of so many; the others are on their way while it is found.
+constexpr int SAMPLE = 3;
+// Tiles between two collections of candidates: each of a thread's vectors has a bit.
+constexpr int MOST_TILES = 32 / VECTORS;
 // Logits of a thread for which there must be room in the list of candidates.
 constexpr int PIECE = 4;
 constexpr int MAX_K = 256;
@@ -58,9 +65,9 @@ constexpr int MAX_K = 256;
 __host__ __device__ constexpr int most_held(int k) { return 4 * k + 64; }
 // What a cut may keep beyond k.
 constexpr int SLACK = 64;
+// What a part of a row may give beyond k.
+constexpr int PART_SLACK = 96;
 constexpr int BIN_ROWS = 8, BINS = BIN_ROWS * LANES, LOG_BINS = 8;
-// Steps of the search for a first threshold, which ends sooner where it is near enough.
-constexpr int SEARCH_STEPS = 8;
 // What is no logit: the maximum of none, and below every finite one that is a candidate. Differences with it are not NaN, as they would
 // be with -inf.
 constexpr float NO_MAXIMUM = -3.402823466e38f;
@@ -155,6 +162,24 @@ template <typename L> __device__ __forceinline__ unsigned load_word(const typena
     }
 }
 
+// A vector that is not wholly of the row. Most are beyond it altogether.
+template <typename L> __device__ __forceinline__ uint4 load_part(const typename L::Storage *row, int at, int begin, int end) {
+    constexpr int WORD = L::LEN / 4;
+    uint4 to = make_uint4(L::NONE, L::NONE, L::NONE, L::NONE);
+    if (at + L::LEN > begin && at < end) {
+        to.x = load_word<L>(row, at, begin, end);
+        to.y = load_word<L>(row, at + WORD, begin, end);
+        to.z = load_word<L>(row, at + 2 * WORD, begin, end);
+        to.w = load_word<L>(row, at + 3 * WORD, begin, end);
+    }
+    return to;
+}
+
+template <typename L> __device__ __forceinline__ uint4 load_vector(const typename L::Storage *row, int at, int begin, int end) {
+    if (at >= begin && at + L::LEN <= end) return *reinterpret_cast<const uint4 *>(row + at);
+    return load_part<L>(row, at, begin, end);
+}
+
 __device__ __forceinline__ void copy_vector(uint4 *to, const void *from) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(static_cast<unsigned>(__cvta_generic_to_shared(to))), "l"(from) : "memory");
 }
@@ -163,7 +188,6 @@ __device__ __forceinline__ void copy_vector(uint4 *to, const void *from) {
 // `first` is at a multiple of 16 bytes; -inf but from `begin` to `end`. `whole`: nothing of the tile is.
 template <typename L>
 __device__ __forceinline__ void fetch(uint4 *to, const typename L::Storage *row, int first, int stride, int begin, int end, bool whole) {
-    constexpr int WORD = L::LEN / 4;
     const int threads = blockDim.x;
     if (whole) {
 #pragma unroll
@@ -176,16 +200,13 @@ __device__ __forceinline__ void fetch(uint4 *to, const typename L::Storage *row,
         if (at >= begin && at + L::LEN <= end) {
             copy_vector(to + v * threads, row + at);
         } else {
-            // Most of these are beyond the row altogether.
-            constexpr unsigned NONE = L::NONE;
-            to[v * threads] = make_uint4(NONE, NONE, NONE, NONE);
-            if (at + L::LEN <= begin || at >= end) continue;
-            unsigned *const words = reinterpret_cast<unsigned *>(to + v * threads);
-#pragma unroll 1
-            for (int w = 0; w < 4; ++w) words[w] = load_word<L>(row, at + w * WORD, begin, end);
+            to[v * threads] = load_part<L>(row, at, begin, end);
         }
     }
 }
+
+// Of the device, as __threadfence, but not in one order with all others.
+__device__ __forceinline__ void fence() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
 
 __device__ __forceinline__ void end_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
@@ -217,22 +238,19 @@ __device__ __forceinline__ Key lowest(float x) { return static_cast<Key>(make_or
 __device__ __forceinline__ Key highest(float x) { return lowest(x) | ALL; }
 
 // Makes logits whose keys are not below `below` such as are no candidates.
-template <typename L> __device__ __forceinline__ void hide(uint4 (&x)[VECTORS], int first, int stride, Key below) {
+template <typename L> __device__ __forceinline__ void hide(uint4 &x, int at, Key below) {
     constexpr int WORD = L::LEN / 4;
+    unsigned *words[4] = {&x.x, &x.y, &x.z, &x.w};
 #pragma unroll
-    for (int v = 0; v < VECTORS; ++v) {
-        unsigned *words[4] = {&x[v].x, &x[v].y, &x[v].z, &x[v].w};
-#pragma unroll
-        for (int w = 0; w < 4; ++w) {
-            float wide[WORD];
-            L::widen_word(wide, *words[w]);
-            const int at = first + v * stride + w * WORD;
-            if constexpr (WORD == 1) {
-                if (make_key(wide[0], at) >= below) *words[w] = L::NONE;
-            } else {
-                if (make_key(wide[0], at) >= below) *words[w] = (*words[w] & 0xffff0000u) | (L::NONE & 0xffffu);
-                if (make_key(wide[1], at + 1) >= below) *words[w] = (*words[w] & 0xffffu) | (L::NONE & 0xffff0000u);
-            }
+    for (int w = 0; w < 4; ++w) {
+        float wide[WORD];
+        L::widen_word(wide, *words[w]);
+        const int first = at + w * WORD;
+        if constexpr (WORD == 1) {
+            if (make_key(wide[0], first) >= below) *words[w] = L::NONE;
+        } else {
+            if (make_key(wide[0], first) >= below) *words[w] = (*words[w] & 0xffff0000u) | (L::NONE & 0xffffu);
+            if (make_key(wide[1], first + 1) >= below) *words[w] = (*words[w] & 0xffffu) | (L::NONE & 0xffff0000u);
         }
     }
 }
@@ -260,26 +278,27 @@ __device__ __forceinline__ Total warp_merge(Total total) {
     return {maximum, sum};
 }
 
-// exp(x) for x <= 0, as exact as the instruction.
+// exp(x), as exact as the instruction.
 __device__ __forceinline__ float fast_exp(float x) {
     float to;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(to) : "f"(x * 1.44269504f));
     return to;
 }
 
-// A tile's exponentials added to the total, given the tile's maximum.
-template <typename L> __device__ __forceinline__ void add(Total &total, const uint4 (&x)[VECTORS], float largest) {
-    const float maximum = fmaxf(total.maximum, largest);
-    float sums[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+// Logits that are not above the total's maximum, or are NaN, added to it.
+template <typename L> __device__ __forceinline__ void add(Total &total, const uint4 (&x)[VECTORS]) {
+    float sums[4];
 #pragma unroll
     for (int v = 0; v < VECTORS; ++v) {
         float wide[L::LEN];
         widen<L>(wide, x[v]);
 #pragma unroll
-        for (int e = 0; e < L::LEN; ++e) sums[e % 4] += fast_exp(wide[e] - maximum);
+        for (int e = 0; e < L::LEN; ++e) {
+            const float term = fast_exp(wide[e] - total.maximum);
+            sums[e % 4] = v == 0 && e < 4 ? term : sums[e % 4] + term;
+        }
     }
-    total.sum = fmaf(total.sum, fast_exp(total.maximum - maximum), (sums[0] + sums[1]) + (sums[2] + sums[3]));
-    total.maximum = maximum;
+    total.sum += (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
 // -- Candidates ----------------------------------------------------------------------------------------------------------------------
@@ -299,17 +318,21 @@ struct Shared {
     int bins[2][BINS];
     int starts[BINS];
     Bin bin;
+    int stashed;
     int kept;
     int is_last;
-    float threshold;
+    int place;
+    int given;
     unsigned least;
-    int counts[2][MAX_WARPS];
     float maxima[MAX_WARPS];
     float sums[MAX_WARPS];
-    Key bests[MAX_WARPS];
+    unsigned lowest[MAX_WARPS];
+    unsigned highest[MAX_WARPS];
+    // What is not there at the same time.
     union {
-        unsigned largest[MAX_THREADS];
         Key sorted[MAX_K + SLACK];
+        int counts[2][MAX_WARPS];
+        Key bests[MAX_WARPS];
     };
 };
 
@@ -327,105 +350,25 @@ __device__ __forceinline__ void clear(Shared &shared) {
 #pragma unroll 1
     for (int i = threadIdx.x; i < 2 * BINS; i += blockDim.x) shared.bins[0][i] = 0;
     if (threadIdx.x < 3) shared.added[threadIdx.x] = 0;
+    if (threadIdx.x == 0) shared.stashed = 0;
 }
 
 __device__ __forceinline__ int warp_sum(int value) { return __reduce_add_sync(ALL, value); }
 
-// Of logits whose orders are the largest of groups, at least k are not below what is returned; few more if that can be had. By one warp.
-__device__ __forceinline__ float lower_bound(const unsigned *orders, int groups, int k) {
-    const int lane = threadIdx.x % LANES;
-    const unsigned floor = make_order(NO_MAXIMUM);
-    unsigned least = ~0u, most = 0;
+// Appends a vector's keys that are not below `least`. For all of them there is room.
+template <typename L> __device__ __forceinline__ void append(uint4 x, int at, Key least, Key *keys, int *added) {
+    constexpr int LEN = L::LEN;
+    float wide[LEN];
+    widen<L>(wide, x);
     int count = 0;
-#pragma unroll 1
-    for (int n = lane; n < groups; n += LANES) {
-        least = min(least, orders[n]);
-        most = max(most, orders[n]);
-        count += orders[n] >= floor;
-    }
-    if (warp_sum(count) < k) return NO_MAXIMUM;
-    unsigned low = max(__reduce_min_sync(ALL, least), floor), high = __reduce_max_sync(ALL, most) + 1;
-    // At least k are not below `low`, fewer are not below `high`; three places between are tried at once, their counts in one sum.
-#pragma unroll 1
-    for (int step = 0; step < SEARCH_STEPS && high - low > 3; ++step) {
-        const unsigned quarter = (high - low) / 4;
-        const unsigned places[3] = {low + quarter, low + 2 * quarter, low + 3 * quarter};
-        unsigned mine = 0;
-#pragma unroll 1
-        for (int n = lane; n < groups; n += 4 * LANES) {
 #pragma unroll
-            for (int m = 0; m < 4; ++m) {
-                const unsigned order = n + m * LANES < groups ? orders[n + m * LANES] : 0;
+    for (int e = 0; e < LEN; ++e) count += make_key(wide[e], at + e) >= least;
+    if (count == 0) return;
+    int place = atomicAdd(added, count);
 #pragma unroll
-                for (int p = 0; p < 3; ++p) mine += order >= places[p] ? 1u << 10 * p : 0;
-            }
-        }
-        const unsigned found = __reduce_add_sync(ALL, mine);
-        int reached = groups;
-#pragma unroll
-        for (int p = 0; p < 3; ++p) {
-            const int here = static_cast<int>(found >> 10 * p & 1023);
-            if (here >= k) {
-                low = places[p];
-                reached = here;
-            }
-        }
-        high = low == places[2] ? high : low + quarter;
-        if (reached <= k + k / 4) break;
-    }
-    return order_logit(low);
-}
-
-// A threshold which at least k logits reach, from the largest logit of each thread. Two barriers.
-__device__ __forceinline__ float find_threshold(float largest, int k, Shared &shared) {
-    unsigned order = make_order(largest);
-    int groups = blockDim.x, log = 0;
-    // Half as many groups are as good while they are many more than k, and sooner searched.
-#pragma unroll
-    for (int lanes = 1; lanes <= 2; lanes *= 2) {
-        if (groups >= 8 * LANES && groups >= 4 * k) {
-            const unsigned other = __shfl_xor_sync(ALL, order, lanes);
-            order = max(order, other);
-            groups /= 2;
-            ++log;
-        }
-    }
-    if ((threadIdx.x & ((1u << log) - 1)) == 0) shared.largest[threadIdx.x >> log] = order;
-    __syncthreads();
-    if (threadIdx.x < LANES) {
-        const float bound = lower_bound(shared.largest, groups, k);
-        if (threadIdx.x == 0) shared.threshold = bound;
-    }
-    __syncthreads();
-    return shared.threshold;
-}
-
-// Appends the logits that reach the threshold, of a thread's vectors in `piece`; what has no room in `capacity` is only counted. First they are
-// found without a branch for each, so that a thread asks for places once.
-template <typename L>
-__device__ __forceinline__ void append(const uint4 *slot, unsigned piece, float threshold, int first, int stride, Key *keys, int held,
-                                       int capacity, int *added) {
-    constexpr int LEN = L::LEN, WORD = LEN / 4;
-    const int threads = blockDim.x;
-    unsigned hits = 0;
-#pragma unroll
-    for (int v = 0; v < VECTORS; ++v) {
-        float wide[LEN];
-        widen<L>(wide, slot[v * threads]);  // scattered
-        unsigned mine = 0;
-#pragma unroll
-        for (int e = 0; e < LEN; ++e) mine |= wide[e] >= threshold ? 1u << e : 0;
-        hits |= piece >> v & 1 ? mine << v * LEN : 0;
-    }
-    if (hits == 0) return;
-    int place = held + atomicAdd(added, __popc(hits));
-#pragma unroll 1
-    for (; hits != 0; hits &= hits - 1, ++place) {
-        const int bit = __ffs(static_cast<int>(hits)) - 1, v = bit / LEN, e = bit % LEN;
-        float wide[WORD];
-        L::widen_word(wide, reinterpret_cast<const unsigned *>(slot + v * threads)[e / WORD]);  // scattered
-        const float value = WORD == 2 && e % 2 ? wide[WORD - 1] : wide[0];
-        if (place < capacity) keys[place] = make_key(value, first + v * stride + e);  // scattered
+    for (int e = 0; e < LEN; ++e) {
+        const Key key = make_key(wide[e], at + e);
+        if (key >= least) keys[place++] = key;  // scattered
     }
 }
 
@@ -457,17 +400,17 @@ __device__ __forceinline__ int sum_from(int value) {
     return value;
 }
 
-// Counts keys from `low` to `high` by bins, and leaves in `starts` how many are in higher ones. All threads must see the keys. Two barriers.
-__device__ __forceinline__ Bin count_bins(const Key *keys, int held, int k, Key low, Key high, int shift, Shared &shared, Turn &turn) {
-    int *bins = shared.bins[turn.bins], *next = shared.bins[turn.bins ^ 1];
+// The bins to count in from here to the next `find_bin`.
+__device__ __forceinline__ int *turn_bins(Shared &shared, Turn &turn) {
+    int *const bins = shared.bins[turn.bins];
     turn.bins ^= 1;
 #pragma unroll 1
-    for (int i = threadIdx.x; i < BINS; i += blockDim.x) next[i] = 0;
-#pragma unroll 1
-    for (int i = threadIdx.x; i < held; i += blockDim.x) {
-        const Key key = keys[i];
-        if (key >= low && key <= high) atomicAdd(&bins[place_of(bin_of(key, low, shift))], 1);  // scattered
-    }
+    for (int i = threadIdx.x; i < BINS; i += blockDim.x) shared.bins[turn.bins][i] = 0;
+    return bins;
+}
+
+// Where the k-th largest of what was counted is, and in `starts` how many are in higher bins. Two barriers.
+__device__ __forceinline__ Bin find_bin(const int *bins, int k, Shared &shared) {
     __syncthreads();
     // By one warp: what all do takes the time of all.
     if (threadIdx.x < LANES) {
@@ -478,16 +421,61 @@ __device__ __forceinline__ Bin count_bins(const Key *keys, int held, int k, Key 
             counts[n] = bins[n * LANES + lane];
             mine += counts[n];
         }
-        int over = sum_from(mine) - mine;
+        const int reached = sum_from(mine);
+        int over = reached - mine;
+        Bin bin = {0, 0, 0};
 #pragma unroll
         for (int n = BIN_ROWS - 1; n >= 0; --n) {
             shared.starts[n * LANES + lane] = over;
-            if (over < k && over + counts[n] >= k) shared.bin = {lane * BIN_ROWS + n, over, over + counts[n]};
+            if (over < k) bin = {lane * BIN_ROWS + n, over, over + counts[n]};
             over += counts[n];
         }
+        // If there are not k, the lowest.
+        if (reached - mine < k && (reached >= k || lane == 0)) shared.bin = bin;
     }
     __syncthreads();
     return shared.bin;
+}
+
+// A threshold which at least k logits reach, and few others if that can be had, by the largest logit of each thread; that becomes the largest of
+// all.
+__device__ __forceinline__ float find_threshold(float &largest, int k, Shared &shared, Turn &turn) {
+    const int lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
+    const unsigned order = make_order(largest);
+    unsigned low = __reduce_min_sync(ALL, order), high = __reduce_max_sync(ALL, order);
+    if (lane == 0) {
+        shared.lowest[warp] = low;
+        shared.highest[warp] = high;
+    }
+    __syncthreads();
+    const bool has = lane < static_cast<int>(blockDim.x) / LANES;
+    low = max(__reduce_min_sync(ALL, has ? shared.lowest[lane] : ALL), make_order(NO_MAXIMUM));
+    high = __reduce_max_sync(ALL, has ? shared.highest[lane] : 0);
+    largest = fmaxf(order_logit(high), NO_MAXIMUM);
+    int over = 0;
+    while (low <= high) {
+        const int bits = LANES - __clz(static_cast<int>(high - low)), shift = bits > LOG_BINS ? bits - LOG_BINS : 0;
+        int *const bins = turn_bins(shared, turn);
+        if (order >= low && order <= high) atomicAdd(&bins[place_of(static_cast<int>((order - low) >> shift))], 1);  // scattered
+        const Bin bin = find_bin(bins, k - over, shared);
+        if (over + bin.reached < k) break;
+        low += static_cast<unsigned>(bin.bin) << shift;
+        if (over + bin.reached <= k + k / 4 + 4 || shift == 0) return order_logit(low);
+        over += bin.over;
+        high = min(high, low + ((1u << shift) - 1));
+    }
+    return NO_MAXIMUM;
+}
+
+// Counts keys from `low` to `high` by bins. All threads must see the keys. Two barriers.
+__device__ __forceinline__ Bin count_bins(const Key *keys, int held, int k, Key low, Key high, int shift, Shared &shared, Turn &turn) {
+    int *const bins = turn_bins(shared, turn);
+#pragma unroll 1
+    for (int i = threadIdx.x; i < held; i += blockDim.x) {
+        const Key key = keys[i];
+        if (key >= low && key <= high) atomicAdd(&bins[place_of(bin_of(key, low, shift))], 1);  // scattered
+    }
+    return find_bin(bins, k, shared);
 }
 
 // Of `held` >= k keys, such that at least k, and at most k + SLACK, are not below `low`. All threads must see the keys.
@@ -504,10 +492,9 @@ __device__ __forceinline__ Range narrow(const Key *keys, int held, int k, Key lo
     return {low, count};
 }
 
-// Keeps about k, and at least k, of the largest of `held` > k keys, in front; of those at least k are from `low` to `high`, and none above. All
-// must be visible to all threads; before the next barrier they are not. What is not above the returned logit and comes later is
-// none of the k largest.
-__device__ __forceinline__ float cut(Key *keys, int &held, int k, Key low, Key high, Shared &shared, Turn &turn) {
+// Keeps about k, and at least k, of the largest of `held` > k keys, in front, and returns what all of them reach; of those at least k are from
+// `low` to `high`, and none above. All must be visible to all threads; before the next barrier they are not.
+__device__ __forceinline__ Key cut(Key *keys, int &held, int k, Key low, Key high, Shared &shared, Turn &turn) {
     if (threadIdx.x == 0) shared.kept = 0;
     const Range range = narrow(keys, held, k, low, high, shared, turn);
 #pragma unroll 1
@@ -519,7 +506,7 @@ __device__ __forceinline__ float cut(Key *keys, int &held, int k, Key low, Key h
     held = range.count;
 #pragma unroll 1
     for (int i = threadIdx.x; i < held; i += blockDim.x) keys[i] = shared.sorted[i];
-    return key_logit(range.low);
+    return range.low;
 }
 
 // The least float above; NaN, which nothing reaches, above infinity.
@@ -593,21 +580,31 @@ __device__ __forceinline__ int fill(const typename L::Storage *row, int begin, i
     return held;
 }
 
-// Reads logits `begin` .. `end` of a row once, in vectors counted from `shift` logits before the row, the first of them `from`. Leaves the k
-// largest keys (MORE: of those below `below`), or all if there are fewer, and perhaps others, in `keys`, in any order, and returns how
-// many; `total` becomes that of the thread's logits, unless MORE. None of those largest is below `low`.
-template <typename L, bool MORE>
-__device__ __forceinline__ int scan(const typename L::Storage *row, int from, int begin, int end, int k, Key below, uint4 *slots, Key *keys,
-                                    Shared &shared, Turn &turn, Total &total, Key &low) {
-    constexpr int LEN = L::LEN;
-    constexpr int PIECES = LEN / PIECE;
-    constexpr unsigned WHOLE = (1u << VECTORS) - 1;
-    const int threads = blockDim.x, stride = threads * LEN, step = stride * VECTORS;
-    const int capacity = most_held(k) + threads * PIECE;
-    float threshold = NO_MAXIMUM, floor = NO_MAXIMUM;
-    int held = 0;
-    const int mine = static_cast<int>(threadIdx.x) * LEN;
-#pragma unroll
+// Tiles after which candidates are collected, when the threshold is of so many: as many as should fill half of the room for them.
+__device__ __forceinline__ int collect_after(int tiles, int k) {
+    return max(1, min(MOST_TILES, tiles * static_cast<int>(blockDim.x) / (2 * k + 1)));
+}
+
+// A warp's total, for the block.
+__device__ __forceinline__ void share(Total total, Shared &shared) {
+    if (threadIdx.x % LANES == 0) {
+        shared.maxima[threadIdx.x / LANES] = total.maximum;
+        shared.sums[threadIdx.x / LANES] = total.sum;
+    }
+}
+
+// The totals that all warps have shared, the same in each thread.
+__device__ __forceinline__ Total block_total(const Shared &shared) {
+    const int lane = threadIdx.x % LANES;
+    const bool has = lane < static_cast<int>(blockDim.x) / LANES;
+    return warp_merge({has ? shared.maxima[lane] : NO_MAXIMUM, has ? shared.sums[lane] : 0.0f});
+}
+
+// Begins to copy a row's first tiles. A thread's slots are its own: it needs no barrier, but must have read what it copied before.
+template <typename L>
+__device__ __forceinline__ void fetch_first(const typename L::Storage *row, int from, int begin, int end, uint4 *slots) {
+    const int threads = blockDim.x, stride = threads * L::LEN, step = stride * VECTORS, mine = static_cast<int>(threadIdx.x) * L::LEN;
+#pragma unroll 1
     for (int s = 0; s < STAGES; ++s) {
         const int tile = from + s * step;
         if (tile < end) {
@@ -615,88 +612,127 @@ __device__ __forceinline__ int scan(const typename L::Storage *row, int from, in
         }
         end_group();
     }
-    int stage = 0;
-    for (int tile = from; tile < end; tile += step) {
-        uint4 x[VECTORS];
-        uint4 *const slot = slots + stage * VECTORS * threads + threadIdx.x;
-        stage = stage == STAGES - 1 ? 0 : stage + 1;
-        // Threads read what they copied themselves: no barrier is needed.
-        wait_groups<STAGES - 1>();
-#pragma unroll
-        for (int v = 0; v < VECTORS; ++v) x[v] = slot[v * threads];
-        const int first = tile + mine;
-        if (MORE) {
-            hide<L>(x, first, stride, below);
-#pragma unroll
-            for (int v = 0; v < VECTORS; ++v) slot[v * threads] = x[v];
-        }
-        float largest = L::largest(x[0]);
-#pragma unroll
-        for (int v = 1; v < VECTORS; ++v) largest = fmaxf(largest, L::largest(x[v]));
-        if (!MORE) add<L>(total, x, largest);
+}
 
-        // The whole tile at once; if that is more than the list can take, with a threshold from this tile, as in the first; if it still
-        // is, by vectors, or their lower and upper threads' parts, for each of which there is room.
-        bool raise = tile == from, raised = false;
-        int piece = -1;
-        while (true) {
-            if (raise) {
-                const float bound = find_threshold(largest, k, shared);
-                floor = fmaxf(floor, bound);
-                threshold = bound > threshold ? bound : threshold;
-                raise = false;
-                raised = true;
-            }
-            int *const added = &shared.added[turn.added];
-            turn.added = after(turn.added);
-            if (threadIdx.x == 0) shared.added[turn.added] = 0;
-            if (largest >= threshold) {
-                // Logits are read again: there are not registers for them and all that is rare.
-                asm volatile("" ::: "memory");
-                unsigned vectors = WHOLE;
-                if (piece >= 0) vectors = PIECES * static_cast<int>(threadIdx.x) / threads == piece % PIECES ? 1u << piece / PIECES : 0;
-                append<L>(slot, vectors, threshold, first, stride, keys, held, capacity, added);
-            }
-            __syncthreads();
-            const int wanted = held + *added;
-            if (wanted > capacity) {
-                raise = !raised;
-                piece = raised ? 0 : -1;
-                continue;
-            }
-            held = wanted;
-            if (held > most_held(k)) {
-                floor = cut(keys, held, k, lowest(floor), highest(-minus_infinity()), shared, turn);
-                threshold = above(floor);
-            }
-            if (piece < 0 || ++piece == VECTORS * PIECES) break;
+// Reads logits `begin` .. `end` of a row once, of which `fetch_first` has begun to copy the first, in vectors counted from `from`. Leaves the k
+// largest keys (MORE: of those below `below`), or all if there are fewer, and perhaps others, in `keys`, in any order, and returns how
+// many; `total` becomes that of the thread's logits, unless MORE. None of those largest is below `low`.
+template <typename L, bool MORE>
+__device__ __forceinline__ int scan(const typename L::Storage *row, int from, int begin, int end, int k, int most, Key below, uint4 *slots, Key *keys,
+                                    Shared &shared, Turn &turn, Total &total, Key &low) {
+    constexpr int LEN = L::LEN;
+    constexpr int PIECES = LEN / PIECE;
+    const int threads = blockDim.x, stride = threads * LEN, step = stride * VECTORS, mine = static_cast<int>(threadIdx.x) * LEN;
+    // Where keys are appended from there are vectors until then, and where they are from.
+    uint4 *const stash = reinterpret_cast<uint4 *>(keys + most_held(k));
+    int *const places = reinterpret_cast<int *>(stash + threads);
+    float largest = minus_infinity();
+    // Threads read what they copied themselves: no barrier is needed.
+    wait_groups<STAGES - SAMPLE>();
+#pragma unroll 1
+    for (int s = 0; s < SAMPLE && from + s * step < end; ++s) {
+#pragma unroll
+        for (int v = 0; v < VECTORS; ++v) {
+            uint4 x = slots[(s * VECTORS + v) * threads + threadIdx.x];
+            if (MORE) hide<L>(x, from + s * step + mine + v * stride, below);
+            largest = fmaxf(largest, L::largest(x));
         }
-        const int later = tile + STAGES * step;
-        if (later < end) fetch<L>(slot, row, later + mine, stride, begin, end, later + step <= end);
-        end_group();
     }
-    low = lowest(floor);
-    if (held < k) {
+    float threshold = find_threshold(largest, k, shared, turn);
+    Key least = lowest(threshold);
+    // What is above the maximum so far reaches the threshold, too.
+    if (!MORE) total.maximum = largest;
+    // Tiles that the threshold is of.
+    int held = 0, stage = 0, tiles = SAMPLE;
+#pragma unroll 1
+    for (int tile = from; tile < end;) {
+        const int start = tile, count = collect_after(tiles, k);
+        // Of vectors from here on, those for which there was no room.
+        unsigned missed = 0;
+#pragma unroll 1
+        for (unsigned bit = 1, last = 1u << (count - 1) * VECTORS; tile < end && bit <= last && bit != 0; tile += step, bit <<= VECTORS) {
+            uint4 x[VECTORS];
+            uint4 *const slot = slots + stage * VECTORS * threads + threadIdx.x;
+            stage = stage == STAGES - 1 ? 0 : stage + 1;
+            wait_groups<STAGES - 1>();
+            const int first = tile + mine, later = tile + STAGES * step;
+            unsigned hits = 0;
+            largest = minus_infinity();
+#pragma unroll
+            for (int v = 0; v < VECTORS; ++v) {
+                x[v] = slot[v * threads];
+                if (MORE) hide<L>(x[v], first + v * stride, below);
+                const float maximum = L::largest(x[v]);
+                hits |= maximum >= threshold ? 1u << v : 0;
+                largest = fmaxf(largest, maximum);
+            }
+            if (later < end) fetch<L>(slot, row, later + mine, stride, begin, end, later + step <= end);
+            end_group();
+            if (hits != 0) {
+                int place = atomicAdd(&shared.stashed, __popc(hits));
+#pragma unroll
+                for (int v = 0; v < VECTORS; ++v) {
+                    if ((hits >> v & 1) == 0) continue;
+                    if (place < threads) {
+                        stash[place] = x[v];                   // scattered
+                        places[place] = first + v * stride;  // scattered
+                    } else {
+                        missed |= bit << v;
+                    }
+                    ++place;
+                }
+                if (!MORE && largest > total.maximum) {
+                    total.sum *= fast_exp(total.maximum - largest);
+                    total.maximum = largest;
+                }
+            }
+            if (!MORE) add<L>(total, x);
+        }
+
+        const bool last = tile >= end;
+        if (!MORE && last) share(warp_merge(total), shared);
         __syncthreads();
+        bool has = static_cast<int>(threadIdx.x) < min(shared.stashed, threads);
+        uint4 vector = has ? stash[threadIdx.x] : make_uint4(0, 0, 0, 0);
+        int at = has ? places[threadIdx.x] : 0;
+        bool left = __syncthreads_or(missed != 0);
+        if (threadIdx.x == 0) shared.stashed = 0;
+        while (true) {
+#pragma unroll 1
+            for (int piece = 0; piece < PIECES; ++piece) {
+                int *const added = &shared.added[turn.added];
+                turn.added = after(turn.added);
+                if (threadIdx.x == 0) shared.added[turn.added] = 0;
+                if (has && PIECES * static_cast<int>(threadIdx.x) / threads == piece) append<L>(vector, at, least, keys + held, added);
+                __syncthreads();
+                held += *added;
+                if (held > (last && !left && piece == PIECES - 1 ? most : most_held(k))) {
+                    least = cut(keys, held, k, least, highest(-minus_infinity()), shared, turn);
+                    // What comes after all of this must be above.
+                    threshold = above(key_logit(least));
+                    tiles = (tile - from) / step;
+                }
+            }
+            if (!left) break;
+            // What there was no room for is read again.
+            has = missed != 0;
+            if (has) {
+                const int n = __ffs(static_cast<int>(missed)) - 1;
+                missed &= missed - 1;
+                at = start + n / VECTORS * step + n % VECTORS * stride + mine;
+                vector = load_vector<L>(row, at, begin, end);
+                if (MORE) hide<L>(vector, at, below);
+            }
+            left = __syncthreads_or(missed != 0);
+        }
+        __syncthreads();
+    }
+    low = least;
+    if (held < k) {
         held = fill<L>(row, begin, end, k, below, keys, held, shared);
         low = 0;
     }
     return held;
-}
-
-// The totals of all threads, the same in each. What was written before is seen by all.
-__device__ __forceinline__ Total block_merge(Total total, Shared &shared) {
-    const int lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
-    total = warp_merge(total);
-    if (lane == 0) {
-        shared.maxima[warp] = total.maximum;
-        shared.sums[warp] = total.sum;
-    }
-    __syncthreads();
-    const bool has = lane < static_cast<int>(blockDim.x) / LANES;
-    total.maximum = has ? shared.maxima[lane] : NO_MAXIMUM;
-    total.sum = has ? shared.sums[lane] : 0.0f;
-    return warp_merge(total);
 }
 
 // Writes entries of `held` sorted keys, and what is said of entries that are not there, up to `wanted`.
@@ -725,7 +761,9 @@ softmax_topk_plain_f32(const float *logits, float *probs, long long *indices, in
     Total total = {NO_MAXIMUM, 0.0f};
     for (int j = threadIdx.x; j < vocab; j += blockDim.x) total.maximum = fmaxf(total.maximum, row[j]);
     for (int j = threadIdx.x; j < vocab; j += blockDim.x) total.sum += expf(row[j] - total.maximum);
-    total = block_merge(total, shared);
+    share(warp_merge(total), shared);
+    __syncthreads();
+    total = block_total(shared);
     Key last = NO_BOUND;
     for (int i = 0; i < k; ++i) {
         Key best = 0;
@@ -753,137 +791,167 @@ softmax_topk_plain_f32(const float *logits, float *probs, long long *indices, in
 
 // -- Fast ----------------------------------------------------------------------------------------------------------------------------
 
-// One read of the logits for each 256 of k. The first gives the sum.
+// One read of the logits for each 256 of k. The first gives the sum. A block goes through rows, and what it reads next is on its way while it
+// sorts.
 template <typename L>
 __device__ __forceinline__ void topk(const typename L::Storage *__restrict__ logits, float *__restrict__ probs,
-                                     long long *__restrict__ indices, int vocab, int k) {
+                                     long long *__restrict__ indices, int rows, int vocab, int k) {
     extern __shared__ uint4 slots[];
     __shared__ Shared shared;
     Key *const keys = reinterpret_cast<Key *>(slots + STAGES * VECTORS * blockDim.x);
-    const typename L::Storage *row = logits + static_cast<long long>(blockIdx.x) * vocab;
-    const int from = -shift_of<L>(row);
     clear(shared);
     Turn turn = {0, 0};
-    Total total = {NO_MAXIMUM, 0.0f};
-    Key low;
-    const int wanted = min(k, MAX_K);
-    const long long start = static_cast<long long>(blockIdx.x) * k;
-    int held = scan<L, false>(row, from, 0, vocab, wanted, NO_BOUND, slots, keys, shared, turn, total, low);
-    total = block_merge(total, shared);
-    held = sort(keys, held, wanted, low, highest(total.maximum), shared, turn);
-    put(keys, held, wanted, total, probs + start, indices + start);
-    for (int done = MAX_K; done < k; done += MAX_K) {
-        const int more = min(k - done, MAX_K);
-        // With nothing left, no key is below 0.
-        const Key below = held == MAX_K ? keys[MAX_K - 1] : 0;
-        __syncthreads();
-        held = scan<L, true>(row, from, 0, vocab, more, below, slots, keys, shared, turn, total, low);
-        __syncthreads();
-        held = sort(keys, held, more, low, highest(total.maximum), shared, turn);
-        put(keys, held, more, total, probs + start + done, indices + start + done);
+    const typename L::Storage *row = logits + blockIdx.x * static_cast<long long>(vocab);
+    if (static_cast<int>(blockIdx.x) < rows) fetch_first<L>(row, -shift_of<L>(row), 0, vocab, slots);
+#pragma unroll 1
+    for (long long r = blockIdx.x; r < rows; r += gridDim.x) {
+        Total total = {NO_MAXIMUM, 0.0f};
+        Key below = NO_BOUND;
+#pragma unroll 1
+        for (int done = 0; done < k; done += MAX_K) {
+            const int wanted = min(k - done, MAX_K), from = -shift_of<L>(row);
+            Key low;
+            int held;
+            if (done == 0) {
+                held = scan<L, false>(row, from, 0, vocab, wanted, vocab, below, slots, keys, shared, turn, total, low);
+                total = block_total(shared);
+            } else {
+                held = scan<L, true>(row, from, 0, vocab, wanted, vocab, below, slots, keys, shared, turn, total, low);
+            }
+            const bool again = k - done > MAX_K;
+            if (!again) row += gridDim.x * static_cast<long long>(vocab);
+            if (again || r + gridDim.x < rows) fetch_first<L>(row, -shift_of<L>(row), 0, vocab, slots);
+            held = sort(keys, held, wanted, low, highest(total.maximum), shared, turn);
+            put(keys, held, wanted, total, probs + r * k + done, indices + r * k + done);
+            // With nothing left, no key is below 0.
+            below = held == MAX_K ? keys[MAX_K - 1] : 0;
+            __syncthreads();
+        }
     }
 }
 
-// A part of a row: its total and its k largest keys, zeros where there are fewer. The block that is done last puts the parts of the row
-// together, and leaves the row's counter at zero. `totals` has for each part the maximum, the sum, the order of the k-th, and nothing.
+// A part of a row: its total, and its candidates as they are, behind those of other parts. The block that is done last puts the parts of the
+// row together, and leaves the row's counter at zero. `totals` has for each part the maximum, the sum, the order of a logit that k of its keys
+// reach, and nothing; `counters` how many keys there are, and above them how many parts are done.
 template <typename L>
-__device__ __forceinline__ void split(const typename L::Storage *__restrict__ logits, uint4 *totals, Key *parts, unsigned *counters,
+__device__ __forceinline__ void split(const typename L::Storage *__restrict__ logits, uint4 *totals, Key *parts, Key *counters,
                                       float *__restrict__ probs, long long *__restrict__ indices, int vocab, int k, int splits) {
     extern __shared__ uint4 slots[];
     __shared__ Shared shared;
     Key *const keys = reinterpret_cast<Key *>(slots + STAGES * VECTORS * blockDim.x);
-    const int lane = threadIdx.x % LANES, part = blockIdx.x;
+    const int threads = blockDim.x, lane = threadIdx.x % LANES, part = blockIdx.x, room = most_held(k), most = k + PART_SLACK;
     const long long r = blockIdx.y;
     const typename L::Storage *row = logits + r * vocab;
+    totals += r * splits;
+    parts += r * splits * most;
     constexpr int LINE = LINE_BYTES / sizeof(typename L::Storage);
     const int shift = shift_of<L>(row), lines = (shift + vocab + LINE - 1) / LINE;
     const int each = (lines + splits - 1) / splits;
     const int from = min(part * each, lines) * LINE - shift, to = min((part + 1) * each, lines) * LINE - shift;
     const int begin = max(from, 0), end = min(to, vocab);
-    clear(shared);
     Turn turn = {0, 0};
     Total total = {NO_MAXIMUM, 0.0f};
     Key low = 0;
     int held = 0;
     if (begin < end) {
-        held = scan<L, false>(row, from, begin, end, k, NO_BOUND, slots, keys, shared, turn, total, low);
+        fetch_first<L>(row, from, begin, end, slots);
+        clear(shared);
+        held = scan<L, false>(row, from, begin, end, k, most, NO_BOUND, slots, keys, shared, turn, total, low);
     } else {
+        clear(shared);
+        share(total, shared);
         __syncthreads();
     }
-    total = block_merge(total, shared);
-    const long long entries = static_cast<long long>(splits) * k;
-    for (bool parted = true;; parted = false) {
-        held = sort(keys, held, k, low, highest(total.maximum), shared, turn);
-        if (!parted) break;
-        for (int i = threadIdx.x; i < k; i += blockDim.x) parts[r * entries + static_cast<long long>(part) * k + i] = i < held ? keys[i] : 0;
-        if (threadIdx.x == 0) {
-            const unsigned least = held == k ? static_cast<unsigned>(keys[k - 1] >> 32) : 0;
-            totals[r * splits + part] = make_uint4(__float_as_uint(total.maximum), __float_as_uint(total.sum), least, 0);
-        }
-        // What the block has written comes before what it adds to the counter.
-        __syncthreads();
-        if (threadIdx.x == 0) {
-            __threadfence();
-            shared.is_last = atomicInc(&counters[r], splits - 1) == static_cast<unsigned>(splits) - 1;
-            __threadfence();
-        }
-        __syncthreads();
-        if (!shared.is_last) return;
+    if (threadIdx.x == 0) shared.place = static_cast<int>(atomicAdd(&counters[r], static_cast<Key>(held)));
+    total = block_total(shared);
+    __syncthreads();
+#pragma unroll 1
+    for (int i = threadIdx.x; i < held; i += threads) parts[shared.place + i] = keys[i];
+    if (threadIdx.x == 0) {
+        totals[part] = make_uint4(__float_as_uint(total.maximum), __float_as_uint(total.sum), static_cast<unsigned>(low >> 32), 0);
+    }
+    // What the block has written comes before what it adds to the counter.
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        fence();
+        const Key before = atomicAdd(&counters[r], static_cast<Key>(1) << 32);
+        shared.is_last = static_cast<int>(before >> 32) == splits - 1;
+        shared.given = static_cast<int>(before);
+        if (shared.is_last) counters[r] = 0;
+        fence();
+    }
+    __syncthreads();
+    if (!shared.is_last) return;
 
-        if (threadIdx.x < LANES) {
-            total = {NO_MAXIMUM, 0.0f};
-            unsigned least = 0;
-#pragma unroll 1
-            for (int i = lane; i < splits; i += LANES) {
-                const uint4 one = __ldcg(&totals[r * splits + i]);
-                total = merge(total, {__uint_as_float(one.x), __uint_as_float(one.y)});
-                least = max(least, one.z);
-            }
-            total = warp_merge(total);
-            least = __reduce_max_sync(ALL, least);
-            if (lane == 0) {
-                shared.maxima[0] = total.maximum;
-                shared.sums[0] = total.sum;
-                shared.least = least;
-            }
+    // As many keys as the list has room for. The first come while totals are merged.
+    const int given = shared.given;
+    Key some[PIECE];
+    const auto load = [&](int start) {
+#pragma unroll
+        for (int p = 0; p < PIECE; ++p) {
+            const int i = start + p * threads + static_cast<int>(threadIdx.x);
+            some[p] = i < given ? __ldcg(&parts[i]) : 0;
         }
-        const int room = most_held(k) + static_cast<int>(blockDim.x) * PIECE;
-        held = 0;
-        for (long long start = 0; start < entries;) {
-            const int taken = static_cast<int>(min(entries - start, static_cast<long long>(room - held)));
-            int *const added = &shared.added[turn.added];
-            turn.added = after(turn.added);
-            if (threadIdx.x == 0) shared.added[turn.added] = 0;
+    };
+    load(0);
+    if (threadIdx.x < LANES) {
+        total = {NO_MAXIMUM, 0.0f};
+        unsigned least = 0;
 #pragma unroll 1
-            for (int i = threadIdx.x; i < taken; i += blockDim.x) {
-                const Key key = __ldcg(&parts[r * entries + start + i]);
-                if (key != 0) keys[held + atomicAdd(added, 1)] = key;  // scattered
-            }
-            __syncthreads();
-            held += *added;
-            start += taken;
-            if (start == taken) {
-                total = {shared.maxima[0], shared.sums[0]};
-                // k keys are not below the k-th of any part.
-                low = static_cast<Key>(shared.least) << 32;
-            }
-            if (start < entries && held > most_held(k)) {
-                cut(keys, held, k, low, highest(total.maximum), shared, turn);
-            }
+        for (int i = lane; i < splits; i += LANES) {
+            const uint4 one = __ldcg(&totals[i]);
+            total = merge(total, {__uint_as_float(one.x), __uint_as_float(one.y)});
+            least = max(least, one.z);
+        }
+        total = warp_merge(total);
+        // k keys are not below the bound of any part.
+        least = __reduce_max_sync(ALL, least);
+        if (lane == 0) {
+            shared.maxima[0] = total.maximum;
+            shared.sums[0] = total.sum;
+            shared.least = least;
         }
     }
+    __syncthreads();
+    total = {shared.maxima[0], shared.sums[0]};
+    low = static_cast<Key>(shared.least) << 32;
+    held = 0;
+#pragma unroll 1
+    for (int start = 0;;) {
+        int *const added = &shared.added[turn.added];
+        turn.added = after(turn.added);
+        if (threadIdx.x == 0) shared.added[turn.added] = 0;
+        int count = 0;
+#pragma unroll
+        for (int p = 0; p < PIECE; ++p) count += some[p] != 0 && some[p] >= low;
+        int place = count > 0 ? held + atomicAdd(added, count) : 0;
+#pragma unroll
+        for (int p = 0; p < PIECE; ++p) {
+            if (some[p] != 0 && some[p] >= low) keys[place++] = some[p];  // scattered
+        }
+        __syncthreads();
+        held += *added;
+        start += threads * PIECE;
+        if (start >= given) break;
+        if (held > room) {
+            cut(keys, held, k, low, highest(total.maximum), shared, turn);
+            __syncthreads();
+        }
+        load(start);
+    }
+    held = sort(keys, held, k, low, highest(total.maximum), shared, turn);
     put(keys, held, k, total, probs + r * k, indices + r * k);
 }
 
 #define SOFTMAX_TOPK(NAME, L)                                                                                                            \
     extern "C" __global__ void __launch_bounds__(MAX_THREADS, 2)                                                                         \
-    softmax_topk_##NAME(const L::Storage *logits, float *probs, long long *indices, int vocab, int k) {                                  \
-        topk<L>(logits, probs, indices, vocab, k);                                                                                       \
+    softmax_topk_##NAME(const L::Storage *logits, float *probs, long long *indices, int rows, int vocab, int k) {            \
+        topk<L>(logits, probs, indices, rows, vocab, k);                                                                         \
     }                                                                                                                                    \
     extern "C" __global__ void __launch_bounds__(MAX_THREADS, 2)                                                                         \
-    softmax_topk_split_##NAME(const L::Storage *logits, uint4 *totals, Key *parts, unsigned *counters, float *probs, long long *indices, \
-                              int vocab, int k, int splits) {                                                                            \
-        split<L>(logits, totals, parts, counters, probs, indices, vocab, k, splits);                                                     \
+    softmax_topk_split_##NAME(const L::Storage *logits, uint4 *totals, Key *parts, Key *counters, float *probs, long long *indices,      \
+                              int vocab, int k, int splits) {                                                                \
+        split<L>(logits, totals, parts, counters, probs, indices, vocab, k, splits);                                             \
     }
 
 SOFTMAX_TOPK(f32, F32)

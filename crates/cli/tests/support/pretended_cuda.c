@@ -113,10 +113,10 @@ static void softmax_topk(const float *logits, float *probs, int64_t *indices, lo
 
 int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
                    void *stream, void **arguments, void **extra) {
-    (void)gz, (void)bx, (void)by, (void)bz, (void)shared, (void)stream, (void)extra;
+    (void)gx, (void)gz, (void)bx, (void)by, (void)bz, (void)shared, (void)stream, (void)extra;
     if (!strncmp(function, "softmax_topk_f32", 16))
-        softmax_topk(*(float **)arguments[0], *(float **)arguments[1], *(int64_t **)arguments[2], gx, *(int *)arguments[3],
-                     *(int *)arguments[4]);
+        softmax_topk(*(float **)arguments[0], *(float **)arguments[1], *(int64_t **)arguments[2], *(int *)arguments[3],
+                     *(int *)arguments[4], *(int *)arguments[5]);
     else if (!strncmp(function, "softmax_topk_split_f32", 22)) /* no need to split anything here */
         softmax_topk(*(float **)arguments[0], *(float **)arguments[4], *(int64_t **)arguments[5], gy, *(int *)arguments[6],
                      *(int *)arguments[7]);

@@ -154,7 +154,7 @@ fn softmax_and_top_k() {
             &SOFTMAX_TOPK,
             "softmax_topk_f32",
             shape,
-            vec![logits, probs, indices, int(vocab), int(k)],
+            vec![logits, probs, indices, int(rows), int(vocab), int(k)],
         );
         vec![device.read(probs)]
     });
