@@ -838,8 +838,8 @@ DECODE_WARP = {"f16": 24576, "bf16": 24576, "int8": 25344, "int4": 13056}
 
 
 def decode_setting(form, batch, context):
-    """(splits, split_len, threads): a block for each of 132 multiprocessors. Parts are put together by a second launch, which takes longer
-    than a wave that is not full. Blocks of int4, which is more to compute than to read, are of 8 warps if there is work for them; where
+    """(splits, split_len, threads): a block for each of 132 multiprocessors. Putting parts together takes longer than a wave that is not
+    full. Blocks of int4, which is more to compute than to read, are of 8 warps if there is work for them; where
     blocks are many, two of 4 warps share a multiprocessor."""
     splits = max(1, min(132 // (batch * KV_HEADS), context // 64))
     wide = form == "int4" and batch * KV_HEADS * splits <= 132 and context // splits >= 1024
@@ -925,29 +925,24 @@ def paged_decode(options, form, shape):
 
     def contestant(label, splits, split_len, threads):
         shared = HEAD_DIM * (48 if form == "bf16" else 32) + threads // 32 * DECODE_WARP[form]
-        partial = torch.empty(sets, batch, HEADS, splits, HEAD_DIM, device=DEVICE) if splits > 1 else None
+        # Without parts, of these nothing is read or written.
+        partial = torch.empty(sets, batch, HEADS, splits, HEAD_DIM if splits > 1 else 1, device=DEVICE)
         lse = torch.empty(sets, batch, HEADS, splits, device=DEVICE)
+        counters = torch.zeros(sets, batch, KV_HEADS, device=DEVICE, dtype=torch.int32)
         tail = [i32(n) for n in (HEADS, KV_HEADS, HEAD_DIM, PAGE, table_len, split_len)]
         runs = []
         for i in range(sets):
-            to = out[i] if splits == 1 else partial[i]
             scale = (key_scales[i], value_scales[i])
-            steps = [Launch("paged_decode", f"paged_decode_{form}_d128", [splits, KV_HEADS, batch], [threads], shared,
-                            [q[i], keys[i], values[i], *scale, table[i], lengths, to, lse[i], *tail])]
-            if splits > 1:
-                steps.append(Launch("paged_decode", "paged_decode_merge", [HEADS, batch], [128], 0,
-                                    [to, lse[i], out[i], i32(HEADS), i32(HEAD_DIM), i32(splits)]))
-            runs.append(steps)
+            runs.append(Launch("paged_decode", f"paged_decode_{form}_d128", [splits, KV_HEADS, batch], [threads], shared,
+                               [q[i], keys[i], values[i], *scale, table[i], lengths, out[i], partial[i], lse[i], counters[i], *tail]))
 
         def checked():
             out[0].fill_(math.nan)
             lse[0].fill_(math.nan)
-            if partial is not None:
-                partial[0].fill_(math.nan)
-            for step in runs[0]:
-                step()
+            partial[0].fill_(math.nan)
+            runs[0]()
             return check()
-        return Contestant(label, lambda i: [step() for step in runs[i]], checked)
+        return Contestant(label, lambda i: runs[i](), checked)
 
     splits, split_len, threads = decode_setting(form, batch, context)
     ours = contestant("ours", splits, split_len, threads)

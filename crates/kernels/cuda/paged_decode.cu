@@ -8,7 +8,8 @@
 //   f32; f16, bf16 as 16 bits; int8: value = code * scale; int4: two a byte, the first in the lower half, value = (half byte - 8) * scale
 // with key_scales, value_scales [blocks, kv_heads, block_len] f32 for int8 and int4, and not read for others. table [batch, table_len] int32:
 // the block of tokens i * block_len and on, for as many as the sequence has. lengths [batch] int32, from 0. Scratch, if splits > 1:
-// partial [batch, heads, splits, head_dim] and lse [batch, heads, splits], f32. keys, values, q, out and partial at multiples of 16 bytes.
+// partial [batch, heads, splits, head_dim] and lse [batch, heads, splits], f32, and counters [batch, kv_heads] of 32 bits, which are zero before a
+// launch, and after it. keys, values, q, out and partial at multiples of 16 bytes.
 //
 // There are two fast versions, on tensor cores and on lanes, and a plain one, which takes any shape. Tensor cores ask for head_dim D, at
 // most 8 query heads for a head of keys, fewer than 2^32 rows in the cache, and table_len * block_len * block_len below 2^32; they read
@@ -21,13 +22,13 @@
 //                             int8, 13056 for int4
 //   paged_decode_F_gG         grid: (splits, kv_heads, batch)   block: 32 to 256, a multiple of 32
 //                             dynamic shared bytes: (block / 32) * G * (head_dim * 2 + 40) * 4
-//   paged_decode_merge        grid: (heads, batch)              block: 32 to 256, a multiple of 32; head_dim a multiple of 4
 //   paged_decode_plain_f16    grid: (heads, batch)              block: 32 to 256, a multiple of 32
 // Compute capability 8.0 or higher; 7.0 without tensor cores.
 //
 // Method. A block takes a part of a sequence's tokens and all query heads of one head of keys: a cached byte is read once for the whole
 // group. Softmax is taken on the way (Milakov and Gimelshein), in powers of two, by each warp over its own tokens; warps are put together
-// at the end. Parts are exact: each leaves its output and the binary logarithm of its sum, by which the second launch weighs them.
+// at the end. Parts are exact: each leaves its output and the binary logarithm of its sum, by which the block that is
+// done last weighs them.
 //
 // Tensor cores: a warp copies tiles of 16 or 32 tokens to shared memory, two of them under way while it works on the third, and waits for no
 // other warp. Scores are the product of queries and keys, outputs that of weights and values, 16 x 8 x 16 at a time. Queries and weights
@@ -38,9 +39,9 @@
 // contiguous as far as the block is. The scores of 4 such steps (2 for wide groups) are taken before their values are read.
 //
 // Traffic: keys, values and scales of the tokens once; 4 bytes of table a token; q once a split; out. Parts add 8 bytes for each element of
-// out and each split, and the second launch some microseconds. On tensor cores one block of 128 threads for each multiprocessor keeps
+// out and each split, and one to two microseconds. On tensor cores one block of 128 threads for each multiprocessor keeps
 // memory busy, and splits beyond that do not pay; where sequences and heads alone are more, two blocks share one. int4 is more to compute
-// than to read: where blocks are few and splits long, 256 threads are better. Sums are f32. No atomics and one order: results do not
+// than to read: where blocks are few and splits long, 256 threads are better. Sums are f32, in one order: results do not
 // depend on that of blocks or warps. Shared memory has no bank conflicts, on lanes if head_dim is a multiple of 64.
 //
 // Kwon et al. 2023, "PagedAttention", https://arxiv.org/abs/2309.06180; Ainslie et al. 2023, "GQA", https://arxiv.org/abs/2305.13245; Dao et
@@ -177,6 +178,66 @@ paged_decode_plain_f16(const float *q, const unsigned short *keys, const unsigne
     }
 }
 
+// -- Parts ---------------------------------------------------------------------------------------------------------------------------
+
+// Parts whose reads a thread has under way.
+constexpr int MERGED = 8;
+
+// Of the device, as __threadfence, but not in one order with all others.
+__device__ __forceinline__ void fence() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
+
+// By the block that is done last of those of a sequence and a head of keys: the parts of its query heads put together, by what their sums weigh.
+// The counter is left at zero. A thread takes four elements of a head at a time.
+__device__ __forceinline__ void merge(const float *partial, const float *lse, unsigned *counter, float *out, long long first_head, int group,
+                                      int head_dim, int splits) {
+    __shared__ bool is_last;
+    // What the block has written comes before what it adds to the counter.
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        fence();
+        is_last = atomicInc(counter, splits - 1) == static_cast<unsigned>(splits) - 1;
+        fence();
+    }
+    __syncthreads();
+    if (!is_last) return;
+    const int fours = head_dim / 4;
+    for (int i = threadIdx.x; i < group * fours; i += blockDim.x) {
+        const long long head = first_head + i / fours;
+        const int four = i % fours;
+        const float *const sums = lse + head * splits;
+        const float4 *const outputs = reinterpret_cast<const float4 *>(partial + head * splits * head_dim) + four;
+        float most = NO_SCORE, all = 0.0f;
+        float4 o = {0.0f, 0.0f, 0.0f, 0.0f};
+        for (int first = 0; first < splits; first += MERGED) {
+            float4 parts[MERGED];
+            float weights[MERGED];
+#pragma unroll
+            for (int s = 0; s < MERGED; ++s) {
+                const bool has = first + s < splits;
+                weights[s] = has ? __ldcg(sums + first + s) : minus_infinity();
+                parts[s] = has ? __ldcg(outputs + static_cast<long long>(first + s) * fours) : float4{0.0f, 0.0f, 0.0f, 0.0f};
+            }
+            float now = most;
+#pragma unroll
+            for (int s = 0; s < MERGED; ++s) now = fmaxf(now, weights[s]);
+            const float down = power_of_2(most - now);
+            most = now;
+            all *= down;
+            o.x *= down, o.y *= down, o.z *= down, o.w *= down;
+#pragma unroll
+            for (int s = 0; s < MERGED; ++s) {
+                const float weight = power_of_2(weights[s] - most);
+                all += weight;
+                o.x += parts[s].x * weight, o.y += parts[s].y * weight, o.z += parts[s].z * weight, o.w += parts[s].w * weight;
+            }
+        }
+        // A sequence without tokens has nothing but -inf, and its output is 0.
+        const float by = all > 0.0f ? 1.0f / all : 0.0f;
+        o.x *= by, o.y *= by, o.z *= by, o.w *= by;
+        reinterpret_cast<float4 *>(out)[head * fours + four] = o;
+    }
+}
+
 // -- Lanes ---------------------------------------------------------------------------------------------------------------------------
 
 // Where element `j` of lane `lane` lies in the shared output of a head. Four elements of a lane are beside those of the next, so that
@@ -189,7 +250,7 @@ template <typename F, int G>
 __device__ __forceinline__ void decode(const float *__restrict__ q, const unsigned char *__restrict__ keys,
                                        const unsigned char *__restrict__ values, const float *__restrict__ key_scales,
                                        const float *__restrict__ value_scales, const int *__restrict__ table,
-                                       const int *__restrict__ lengths, float *__restrict__ out, float *__restrict__ lse, int heads,
+                                       const int *__restrict__ lengths, float *out, float *partial, float *lse, unsigned *counters, int heads,
                                        int kv_heads, int head_dim, int block_len, int table_len, int split_len) {
     constexpr int E = F::BITS == 32 || G > 8 ? 4 : 8;
     // Steps whose keys, and then values, are read together: as many as there are registers for.
@@ -378,24 +439,27 @@ __device__ __forceinline__ void decode(const float *__restrict__ q, const unsign
         for (int other = 0; other < warps; ++other) most = fmaxf(most, maxima[other * G + h]);
         for (int other = 0; other < warps; ++other) all += sums[other * G + h] * power_of_2(maxima[other * G + h] - most);
         const long long place = (first_head + h) * splits + split;
+        float *const to = splits > 1 ? partial : out;
         for (int d = threadIdx.x; d < head_dim; d += blockDim.x) {
             float o = 0.0f;
             for (int other = 0; other < warps; ++other) {
                 o += outputs[(other * G + h) * row + shared_place<E>(d / E, d % E, width)] * power_of_2(maxima[other * G + h] - most);
             }
             // Of no tokens the output is 0, and so is its weight.
-            out[place * head_dim + d] = all > 0.0f ? o / all : 0.0f;
+            to[place * head_dim + d] = all > 0.0f ? o / all : 0.0f;
         }
         if (splits > 1 && threadIdx.x == 0) lse[place] = all > 0.0f ? most + log2f(all) : minus_infinity();
     }
+    if (splits > 1) merge(partial, lse, counters + batch * kv_heads + kv_head, out, first_head, group, head_dim, splits);
 }
 
 #define PAGED_DECODE(NAME, F, G)                                                                                                         \
     extern "C" __global__ void __launch_bounds__(MAX_THREADS)                                                                            \
     paged_decode_##NAME##_g##G(const float *q, const unsigned char *keys, const unsigned char *values, const float *key_scales,          \
-                               const float *value_scales, const int *table, const int *lengths, float *out, float *lse, int heads,       \
+                               const float *value_scales, const int *table, const int *lengths, float *out, float *partial, float *lse,   \
+                               unsigned *counters, int heads,                                                                           \
                                int kv_heads, int head_dim, int block_len, int table_len, int split_len) {                                \
-        decode<F, G>(q, keys, values, key_scales, value_scales, table, lengths, out, lse, heads, kv_heads, head_dim, block_len,          \
+        decode<F, G>(q, keys, values, key_scales, value_scales, table, lengths, out, partial, lse, counters, heads, kv_heads, head_dim, block_len,          \
                      table_len, split_len);                                                                                              \
     }
 
@@ -620,7 +684,7 @@ template <typename F, int D>
 __device__ __forceinline__ void decode_tensor(const float *__restrict__ q, const unsigned char *__restrict__ keys,
                                               const unsigned char *__restrict__ values, const float *__restrict__ key_scales,
                                               const float *__restrict__ value_scales, const int *__restrict__ table,
-                                              const int *__restrict__ lengths, float *__restrict__ out, float *__restrict__ lse, int heads,
+                                              const int *__restrict__ lengths, float *out, float *partial, float *lse, unsigned *counters, int heads,
                                               int kv_heads, int head_dim, int block_len, int table_len, int split_len) {
     using T = Tensor<F>;
     static_assert(D == 128 || (D == 64 && F::BITS == 16), "lanes and banks are for these");
@@ -946,17 +1010,19 @@ __device__ __forceinline__ void decode_tensor(const float *__restrict__ q, const
         const float by = all > 0.0f ? 1.0f / all : 0.0f;
         o.x *= by, o.y *= by, o.z *= by, o.w *= by;
         const long long to = (first_head + head) * splits + split;
-        reinterpret_cast<float4 *>(out + to * D)[four] = o;
+        reinterpret_cast<float4 *>((splits > 1 ? partial : out) + to * D)[four] = o;
         if (splits > 1 && four == 0) lse[to] = all > 0.0f ? most - LARGEST_WEIGHT + log2f(all) : minus_infinity();
     }
+    if (splits > 1) merge(partial, lse, counters + batch * kv_heads + kv_head, out, first_head, group, D, splits);
 }
 
 #define PAGED_DECODE_TENSOR(NAME, F, D)                                                                                                  \
     extern "C" __global__ void __launch_bounds__(MAX_THREADS, 1)                                                                         \
     paged_decode_##NAME##_d##D(const float *q, const unsigned char *keys, const unsigned char *values, const float *key_scales,          \
-                               const float *value_scales, const int *table, const int *lengths, float *out, float *lse, int heads,       \
+                               const float *value_scales, const int *table, const int *lengths, float *out, float *partial, float *lse,   \
+                               unsigned *counters, int heads,                                                                           \
                                int kv_heads, int head_dim, int block_len, int table_len, int split_len) {                                \
-        decode_tensor<F, D>(q, keys, values, key_scales, value_scales, table, lengths, out, lse, heads, kv_heads, head_dim, block_len,   \
+        decode_tensor<F, D>(q, keys, values, key_scales, value_scales, table, lengths, out, partial, lse, counters, heads, kv_heads, head_dim, block_len,   \
                             table_len, split_len);                                                                                       \
     }
 
@@ -967,62 +1033,3 @@ PAGED_DECODE_TENSOR(bf16, Bf16, 64)
 PAGED_DECODE_TENSOR(bf16, Bf16, 128)
 PAGED_DECODE_TENSOR(int8, Int8, 128)
 PAGED_DECODE_TENSOR(int4, Int4, 128)
-
-// Parts whose reads a thread has under way.
-constexpr int MERGED = 8;
-
-// The parts of each head put together, by what their sums weigh. Threads take four elements each, side by side, and what is left of
-// the block takes other parts.
-extern "C" __global__ void __launch_bounds__(MAX_THREADS)
-paged_decode_merge(const float *partial, const float *lse, float *out, int heads, int head_dim, int splits) {
-    __shared__ float4 shared_parts[MAX_THREADS];
-    const long long head = static_cast<long long>(blockIdx.y) * heads + blockIdx.x;
-    const int lane = threadIdx.x % LANES, fours = head_dim / 4, threads = blockDim.x;
-    const int side = max(1, min(threads / fours, splits)), across = min(fours, threads), slot = threadIdx.x / across;
-    float4 parts[MERGED];
-    float weights[MERGED];
-    auto load_parts = [&](int four, int from) {
-#pragma unroll
-        for (int i = 0; i < MERGED; ++i) {
-            const int split = from + i * side;
-            parts[i] = {0.0f, 0.0f, 0.0f, 0.0f};
-            weights[i] = minus_infinity();
-            if (slot < side && four < fours && split < splits) {
-                weights[i] = lse[head * splits + split];
-                parts[i] = reinterpret_cast<const float4 *>(partial)[(head * splits + split) * fours + four];
-            }
-        }
-    };
-    load_parts(threadIdx.x % across, slot);
-    // A sequence without tokens has nothing but -inf, and its output is 0.
-    float most = NO_SCORE, all = 0.0f;
-    for (int split = lane; split < splits; split += LANES) most = fmaxf(most, lse[head * splits + split]);
-#pragma unroll
-    for (int lanes = LANES / 2; lanes > 0; lanes /= 2) most = fmaxf(most, __shfl_xor_sync(ALL, most, lanes));
-    for (int split = lane; split < splits; split += LANES) all += power_of_2(lse[head * splits + split] - most);
-    all = warp_sum(all);
-    const float by = all > 0.0f ? 1.0f / all : 0.0f;
-    for (int first = 0; first < fours; first += threads) {
-        const int four = first + threadIdx.x % across;
-        float4 o = {0.0f, 0.0f, 0.0f, 0.0f};
-        for (int start = slot; start < splits; start += side * MERGED) {
-            if (first > 0 || start > slot) load_parts(four, start);
-#pragma unroll
-            for (int i = 0; i < MERGED; ++i) {
-                const float weight = power_of_2(weights[i] - most);
-                o.x += parts[i].x * weight, o.y += parts[i].y * weight, o.z += parts[i].z * weight, o.w += parts[i].w * weight;
-            }
-        }
-        shared_parts[threadIdx.x] = o;
-        __syncthreads();
-        if (slot == 0 && four < fours) {
-            for (int other = 1; other < side; ++other) {
-                const float4 part = shared_parts[other * across + threadIdx.x];
-                o.x += part.x, o.y += part.y, o.z += part.z, o.w += part.w;
-            }
-            o.x *= by, o.y *= by, o.z *= by, o.w *= by;
-            reinterpret_cast<float4 *>(out)[head * fours + four] = o;
-        }
-        __syncthreads();
-    }
-}
