@@ -83,7 +83,7 @@ pub fn order(
 ) -> Result<Order, Failure> {
     let cage = cage(options)?;
     let workshop = workshop(&cage, common)?;
-    Ok(Order { workshop, cage, seed, effort: effort.into(), gpu: gpu::driver() })
+    Ok(Order { workshop, cage, seed, effort: effort.into(), repeats: false, gpu: gpu::driver() })
 }
 
 /// Where submissions are built.
@@ -431,7 +431,14 @@ mod tests {
         let cage = Cage::default();
         let python = Some(PathBuf::from("/nonexistent/python"));
         let workshop = Workshop { cage: cage.clone(), cache: cache.to_owned(), python };
-        Order { workshop, cage, seed: Seed::PUBLIC, effort: EffortChoice::Quick.into(), gpu: None }
+        Order {
+            workshop,
+            cage,
+            seed: Seed::PUBLIC,
+            effort: EffortChoice::Quick.into(),
+            repeats: false,
+            gpu: None,
+        }
     }
 
     fn specimen(name: &str) -> PathBuf {

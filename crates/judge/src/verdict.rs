@@ -18,7 +18,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::evidence::{Evidence, JudgeInfo, Machine, Measurement, SubmissionInfo};
+use crate::evidence::{Evidence, JudgeInfo, Machine, Measurement, Repeats, SubmissionInfo};
 use crate::resample::{self, Thing};
 use crate::rubric::{Rubric, Scale};
 use crate::{Dimension, Family, Finding, Outcome, Severity};
@@ -100,6 +100,9 @@ pub struct Verdict {
     pub findings: Vec<Finding>,
     /// What was measured.
     pub measurements: Vec<Measurement>,
+    /// What came of giving the same input again, where that was done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeats: Option<Repeats>,
     /// What was not assessed, and why.
     pub omissions: Vec<String>,
     /// Where.
@@ -152,6 +155,7 @@ impl Verdict {
             requirements,
             findings,
             measurements: evidence.measurements,
+            repeats: evidence.repeats,
             omissions: evidence.omissions,
             machine: evidence.machine,
             took_s: evidence.took_s,
@@ -218,6 +222,7 @@ impl Verdict {
             machine: self.machine.clone(),
             findings: self.findings.clone(),
             measurements: self.measurements.clone(),
+            repeats: self.repeats.clone(),
             omissions: self.omissions.clone(),
             took_s: self.took_s,
             caged_s: self.caged_s,

@@ -66,6 +66,7 @@ fn evidence(findings: Vec<Finding>) -> Evidence {
         machine: Machine { cpu: String::new(), cores: 1, memory_bytes: 1, gpu: None, cage: String::new() },
         findings,
         measurements: vec![],
+        repeats: None,
         omissions: vec![],
         took_s: 0.0,
         caged_s: 0.0,

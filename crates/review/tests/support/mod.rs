@@ -197,6 +197,7 @@ pub fn judged(challenge: &dyn Challenge, subject: &mut dyn Subject) -> Verdict {
         machine: Machine { cpu: text(), cores: 1, memory_bytes: 1, gpu: None, cage: text() },
         findings: examined.findings,
         measurements: Vec::new(),
+        repeats: None,
         omissions: examined.omissions,
         took_s: 0.0,
         caged_s: 0.0,
