@@ -90,7 +90,7 @@ impl Judge for Court<'_> {
         let of = |of: &usize| match (folder(of), &verdicts) {
             (None, _) => Err("only a folder is".to_owned()),
             (_, Err(why)) => Err(why.clone()),
-            (_, Ok(verdicts)) => self.found(&self.parties[*of], verdicts),
+            (_, Ok(verdicts)) => found(&self.parties[*of], verdicts, self.broke),
         };
         wanted.contestants.iter().map(of).collect()
     }
@@ -111,20 +111,20 @@ impl Court<'_> {
         self.broke = clerk.told_bug();
         Ok(verdicts)
     }
+}
 
-    /// The verdict on what reviewers were shown, if it says anything.
-    fn found(&self, party: &Party, verdicts: &[Verdict]) -> Result<Verdict, String> {
-        let same = |verdict: &&Verdict| verdict.submission.sha256 == party.sha256;
-        let Some(verdict) = verdicts.iter().find(same) else {
-            let why = if self.broke { "the judge itself broke" } else { "its files are others by now" };
-            return Err(why.to_owned());
-        };
-        if verdict.outcome != Ruling::Infrastructure {
-            return Ok(verdict.clone());
-        }
-        let trouble = verdict.findings.iter().find(|finding| finding.outcome == Outcome::Infrastructure);
-        Err(trouble.map_or_else(|| "the machine could not".to_owned(), |finding| finding.message.clone()))
+/// The verdict on what reviewers were shown, if it says anything of it.
+fn found(party: &Party, verdicts: &[Verdict], broke: bool) -> Result<Verdict, String> {
+    let same = |verdict: &&Verdict| verdict.submission.sha256 == party.sha256;
+    let Some(verdict) = verdicts.iter().find(same) else {
+        let why = if broke { "the judge itself broke" } else { "its files are others by now" };
+        return Err(why.to_owned());
+    };
+    if verdict.outcome != Ruling::Infrastructure {
+        return Ok(verdict.clone());
     }
+    let trouble = verdict.findings.iter().find(|finding| finding.outcome == Outcome::Infrastructure);
+    Err(trouble.map_or_else(|| "the machine could not".to_owned(), |finding| finding.message.clone()))
 }
 
 fn asked(path: &Path) -> Result<Vec<Reviewer>, Failure> {
@@ -148,14 +148,7 @@ fn party(name: &str, options: &ReviewOptions, common: &Common) -> Result<Party, 
             Some(store) => judged(&store, &submission)?,
             None => None,
         };
-        return Ok(Party {
-            name: submission.manifest.name.clone(),
-            challenge: submission.challenge.id.to_owned(),
-            language: submission.manifest.language,
-            sha256: submission.sha256.clone(),
-            files: sources(&submission),
-            verdict,
-        });
+        return Ok(of_folder(&submission, verdict));
     }
     let bundle = if path.is_file() {
         let wrong = |what: String| Failure::Usage(format!("{name}: {what}"));
@@ -168,6 +161,17 @@ fn party(name: &str, options: &ReviewOptions, common: &Common) -> Result<Party, 
         store::to_read(common)?.bundle(name).map_err(not_got)?
     };
     of_bundle(bundle)
+}
+
+fn of_folder(submission: &Submission, verdict: Option<Verdict>) -> Party {
+    Party {
+        name: submission.manifest.name.clone(),
+        challenge: submission.challenge.id.to_owned(),
+        language: submission.manifest.language,
+        sha256: submission.sha256.clone(),
+        files: sources(submission),
+        verdict,
+    }
 }
 
 /// The last verdict on these very files, if it says anything of them.
@@ -213,4 +217,43 @@ fn shown(review: &Review, form: Format) -> Result<String, Failure> {
             serde_json::to_string(review).map_err(|error| Failure::Bug(error.to_string()))? + "\n"
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tribunal_runner::Workshop;
+    use tribunal_runner::cage::Cage;
+
+    /// Judged by a machine that lacks the interpreter.
+    #[test]
+    fn a_verdict_decides_if_it_is_on_what_was_shown_and_the_machine_could_judge() {
+        let folder = tempfile::tempdir().unwrap();
+        let progress = Progress::new(true);
+        let store = Store::open(folder.path().join("store.sqlite")).unwrap();
+        let python = Some(PathBuf::from("/nonexistent/python"));
+        let workshop = Workshop { cage: Cage::default(), cache: folder.path().to_owned(), python };
+        let order = Order {
+            workshop,
+            cage: Cage::default(),
+            seed: Seed::PUBLIC,
+            effort: Effort::Quick,
+            repeats: false,
+            gpu: None,
+        };
+        let path =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../specimens/layer_norm_backward/plain-numpy");
+        let submission = Submission::open(&path).unwrap();
+        let clerk = Clerk::new(Ok(&store), &progress);
+        let mut verdict = judge_all(&order, &[path], &Manner::default(), &clerk).remove(0);
+        assert_eq!(judged(&store, &submission).unwrap(), None, "it is kept, and says nothing");
+        let party = of_folder(&submission, None);
+        let why = |verdict: &Verdict, broke| found(&party, std::slice::from_ref(verdict), broke).unwrap_err();
+        assert!(why(&verdict, false).contains("/nonexistent/python"), "{}", why(&verdict, false));
+        verdict.outcome = Ruling::Rejected;
+        assert_eq!(found(&party, std::slice::from_ref(&verdict), false).unwrap().id, verdict.id);
+        verdict.submission.sha256.clear();
+        assert_eq!(why(&verdict, false), "its files are others by now");
+        assert_eq!(why(&verdict, true), "the judge itself broke");
+    }
 }
