@@ -386,6 +386,7 @@ fn whole(
         Ruling::Accepted | Ruling::Rejected => {}
     }
     let score = weighted_mean(dimensions.values().filter_map(|d| Some((d.score?, d.weight))))?;
+    let score = score.clamp(0.0, 100.0);
     let critical = findings.iter().any(|f| f.outcome == Outcome::Fail && f.severity == Severity::Critical);
     Some(if critical { score.min(CRITICAL_CAP) } else { score })
 }
@@ -454,7 +455,8 @@ impl<'a> Part<'a> {
                 scales
                     .iter()
                     .filter_map(|(scale, ratios)| Some((scale.score(mean(ratios)?.exp()), scale.weight))),
-            ),
+            )
+            .map(|score| score.clamp(0.0, 100.0)),
             Self::Fixed(score) => *score,
         }
     }
@@ -488,7 +490,7 @@ fn share_of_passes(dimension: Dimension, findings: &[Finding]) -> Option<f64> {
     weighted_mean(decided.map(|mark| (mark, 1.0))).map(|share| 100.0 * share)
 }
 
-/// The mean of values with their weights; none where nothing weighs anything.
+/// The mean of values with their weights; none where nothing weighs anything. Rounding may take it a bit beyond the largest.
 fn weighted_mean(values: impl Iterator<Item = (f64, f64)>) -> Option<f64> {
     let (sum, weight) =
         values.fold((0.0, 0.0), |(sum, total), (value, weight)| (sum + value * weight, total + weight));
