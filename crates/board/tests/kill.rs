@@ -115,6 +115,7 @@ fn sample(name: &str, round: usize) -> (Verdict, Vec<SourceFile>) {
         },
         findings: (0..400).map(finding).collect(),
         measurements: Vec::new(),
+        repeats: None,
         omissions: Vec::new(),
         took_s: round as f64,
         caged_s: 0.0,

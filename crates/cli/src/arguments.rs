@@ -70,6 +70,8 @@ pub enum Command {
     /// Hold contestants against each other, over the challenges they share
     Compare(CompareOptions),
     /// Ask language models what they hold of one submission, or of two: opinion, which no score knows of
+    ///
+    /// A folder is judged where they name a check that no verdict decides, and the verdict is kept.
     Review(ReviewOptions),
     /// The board as web pages, on this machine unless told otherwise
     Serve(ServeOptions),
@@ -256,6 +258,14 @@ pub struct ReviewOptions {
     /// Take the answers from such a folder, and connect to nobody
     #[arg(long, value_name = "DIR")]
     pub replay: Option<PathBuf>,
+    /// Judge nobody: checks that reviewers name are decided by verdicts that are there, or not at all
+    #[arg(long)]
+    pub no_judging: bool,
+    /// How much is tried where a folder is judged for a check
+    #[arg(long, value_enum, default_value_t = EffortChoice::Standard)]
+    pub effort: EffortChoice,
+    #[command(flatten)]
+    pub cage: CageOptions,
 }
 
 #[derive(Debug, Args)]

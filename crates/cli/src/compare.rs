@@ -10,10 +10,10 @@ use tribunal_judge::{Hearing, Order, Reference, Ruling, Seed, Verdict};
 use tribunal_runner::Submission;
 use tribunal_runner::submission::find as find_submissions;
 
-use crate::arguments::{Common, CompareFormat, CompareOptions, JudgeOptions, SeedChoice};
+use crate::arguments::{Common, CompareFormat, CompareOptions};
 use crate::clerk::Clerk;
 use crate::exit::{Exit, Failure};
-use crate::judge::{judge_all, order, table_style, try_controls};
+use crate::judge::{Manner, judge_all, order, table_style, try_controls};
 use crate::progress::Progress;
 use crate::store;
 
@@ -29,8 +29,7 @@ pub fn run(options: &CompareOptions, common: &Common) -> Result<Exit, Failure> {
     }
     let stored = ranking::latest(stored);
     let tried = Cell::new(false);
-    let search =
-        Search { order: &order, store: &store, stored: &stored, progress: &progress, options, tried };
+    let search = Search { order: &order, store: &store, stored: &stored, progress: &progress, tried };
     let mut contestants: Vec<Contestant> =
         options.contestants.iter().map(|name| search.find(name)).collect::<Result<_, _>>()?;
     tell_apart(&mut contestants, &options.contestants);
@@ -65,7 +64,6 @@ struct Search<'a> {
     /// The last verdict on each contestant and challenge.
     stored: &'a [Summary],
     progress: &'a Progress,
-    options: &'a CompareOptions,
     /// Whether the judge itself was tried.
     tried: Cell<bool>,
 }
@@ -119,22 +117,11 @@ impl Search<'_> {
             }
         }
         if !fresh.is_empty() {
-            let judging = JudgeOptions {
-                paths: Vec::new(),
-                seed: SeedChoice(self.order.seed),
-                effort: self.options.effort,
-                jobs: None,
-                json: true,
-                out: None,
-                no_measurements: false,
-                no_controls: true,
-                cage: self.options.cage.clone(),
-            };
             let clerk = Clerk::new(Ok(self.store), self.progress);
             if !self.tried.replace(true) {
                 try_controls(self.order, &clerk)?;
             }
-            verdicts.extend(judge_all(self.order, &fresh, &judging, &clerk));
+            verdicts.extend(judge_all(self.order, &fresh, &Manner::default(), &clerk));
             if clerk.told_bug() {
                 return Err(Failure::Bug("there is no verdict to compare".to_owned()));
             }

@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use tribunal_contract::Language;
-use tribunal_judge::{Dimension, Finding, Outcome, Ruling, Severity, Verdict};
+use tribunal_judge::{Dimension, Finding, Outcome, Ruling, Seed, Severity, Verdict};
 use tribunal_runner::submission::find as find_submissions;
 
-use crate::arguments::{CageOptions, Common, DoctorOptions, EffortChoice, JudgeOptions, SeedChoice};
+use crate::arguments::{Common, DoctorOptions, EffortChoice};
 use crate::clerk::Clerk;
 use crate::exit::{Exit, Failure};
 use crate::progress::Progress;
@@ -276,22 +276,12 @@ pub fn run(options: &DoctorOptions, paths: &[PathBuf], common: &Common) -> Resul
         .iter()
         .map(|folder| Ok((folder.as_path(), Expected::of(folder)?)))
         .collect::<Result<_, Failure>>()?;
-    let judging = JudgeOptions {
-        paths,
-        seed: SeedChoice(tribunal_judge::Seed::PUBLIC),
-        effort: EffortChoice::Standard,
-        jobs: options.jobs,
-        json: options.json,
-        out: None,
-        no_measurements: false,
-        no_controls: true,
-        cage: CageOptions { trust_submissions: false, without: options.cage.without.clone() },
-    };
-    let order = judge::order(judging.seed.0, judging.effort, &options.cage, common)?;
+    let order = judge::order(Seed::PUBLIC, EffortChoice::Standard, &options.cage, common)?;
     let progress = Progress::new(common.quiet);
     let store = store::to_write(common);
     let clerk = Clerk::new(store.as_ref(), &progress);
-    let verdicts = judge::judge_all(&order, &folders, &judging, &clerk);
+    let manner = judge::Manner { jobs: options.jobs, ..Default::default() };
+    let verdicts = judge::judge_all(&order, &folders, &manner, &clerk);
     drop(clerk);
     let tried: Vec<Tried> = verdicts
         .iter()

@@ -46,7 +46,8 @@ pub fn run(options: &JudgeOptions, common: &Common) -> Result<Exit, Failure> {
     if !options.no_controls {
         try_controls(&order, &clerk)?;
     }
-    let verdicts = judge_all(&order, &folders, options, &clerk);
+    let manner = Manner { jobs: options.jobs, no_measurements: options.no_measurements };
+    let verdicts = judge_all(&order, &folders, &manner, &clerk);
     let broken = clerk.told_bug().then_some(Exit::Bug);
     drop(clerk);
     write_out(&verdicts, options);
@@ -82,7 +83,7 @@ pub fn order(
 ) -> Result<Order, Failure> {
     let cage = cage(options)?;
     let workshop = workshop(&cage, common)?;
-    Ok(Order { workshop, cage, seed, effort: effort.into(), gpu: gpu::driver() })
+    Ok(Order { workshop, cage, seed, effort: effort.into(), repeats: false, gpu: gpu::driver() })
 }
 
 /// Where submissions are built.
@@ -107,18 +108,22 @@ pub fn cage(options: &CageOptions) -> Result<Cage, Failure> {
     Ok(Cage { without, trust: options.trust_submissions, ..Cage::default() })
 }
 
+/// How several submissions are judged together.
+#[derive(Default)]
+pub struct Manner {
+    /// Submissions tried at once; where nothing is said, as many as there are processors.
+    pub jobs: Option<usize>,
+    /// Whether time and memory are left out.
+    pub no_measurements: bool,
+}
+
 /// Cases of several submissions may be tried at once; time is measured for one at a time, with nothing beside it. Each verdict is
 /// kept as soon as it is ruled. A submission on which the judge itself breaks gets none: that is told, and the others get theirs.
-pub fn judge_all(
-    order: &Order,
-    folders: &[PathBuf],
-    options: &JudgeOptions,
-    clerk: &Clerk<'_>,
-) -> Vec<Verdict> {
+pub fn judge_all(order: &Order, folders: &[PathBuf], manner: &Manner, clerk: &Clerk<'_>) -> Vec<Verdict> {
     judge_opened(
         order,
         folders.iter().map(|folder| (folder.as_path(), Submission::open(folder))),
-        options,
+        manner,
         clerk,
     )
 }
@@ -128,7 +133,7 @@ type Opened<'a> = (&'a Path, Result<Submission, SubmissionError>);
 fn judge_opened<'f>(
     order: &Order,
     opened: impl Iterator<Item = Opened<'f>>,
-    options: &JudgeOptions,
+    manner: &Manner,
     clerk: &Clerk<'_>,
 ) -> Vec<Verdict> {
     let open = |(folder, opened): Opened<'f>| {
@@ -152,11 +157,11 @@ fn judge_opened<'f>(
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        for _ in 0..options.jobs.unwrap_or(processors).clamp(1, total.max(1)) {
+        for _ in 0..manner.jobs.unwrap_or(processors).clamp(1, total.max(1)) {
             scope.spawn(|| {
                 while let Some(matter) = queue.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let mut matter = matter.lock().expect("each is taken once");
-                    matter.spared(clerk, |matter| matter.try_cases(options, clerk));
+                    matter.spared(clerk, |matter| matter.try_cases(manner, clerk));
                     overall.step("cases");
                 }
             });
@@ -251,10 +256,10 @@ impl<'a> Matter<'a> {
         }
     }
 
-    fn try_cases(&mut self, options: &JudgeOptions, clerk: &Clerk<'_>) {
+    fn try_cases(&mut self, manner: &Manner, clerk: &Clerk<'_>) {
         let hearing = self.hearing.as_mut().expect("it is not ruled on yet");
         hearing.try_cases(&clerk.line(&self.name, &self.told));
-        if options.no_measurements {
+        if manner.no_measurements {
             hearing.omit("time and memory were not measured, as asked".to_owned());
         } else if let Some(why) = hearing.not_worth_measuring() {
             hearing.omit(format!("time and memory were not measured: {why}"));
@@ -419,29 +424,21 @@ fn width() -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arguments::SeedChoice;
     use tribunal_judge::{Ruling, Seed};
-
-    fn options() -> JudgeOptions {
-        JudgeOptions {
-            paths: Vec::new(),
-            seed: SeedChoice(Seed::PUBLIC),
-            effort: EffortChoice::Quick,
-            jobs: None,
-            json: true,
-            out: None,
-            no_measurements: true,
-            no_controls: true,
-            cage: CageOptions { trust_submissions: false, without: Vec::new() },
-        }
-    }
 
     /// An order under which nothing can be started, for want of an interpreter.
     fn order(cache: &Path) -> Order {
         let cage = Cage::default();
         let python = Some(PathBuf::from("/nonexistent/python"));
         let workshop = Workshop { cage: cage.clone(), cache: cache.to_owned(), python };
-        Order { workshop, cage, seed: Seed::PUBLIC, effort: EffortChoice::Quick.into(), gpu: None }
+        Order {
+            workshop,
+            cage,
+            seed: Seed::PUBLIC,
+            effort: EffortChoice::Quick.into(),
+            repeats: false,
+            gpu: None,
+        }
     }
 
     fn specimen(name: &str) -> PathBuf {
@@ -462,7 +459,8 @@ mod tests {
         let first = opened[0].1.as_mut().unwrap();
         let nowhere = tribunal_contract::Challenge { id: "nowhere", ..*first.challenge };
         first.challenge = Box::leak(Box::new(nowhere));
-        let verdicts = judge_opened(&order, opened.into_iter(), &options(), &clerk);
+        let manner = Manner { jobs: None, no_measurements: true };
+        let verdicts = judge_opened(&order, opened.into_iter(), &manner, &clerk);
         assert_eq!(verdicts.len(), 1);
         assert_eq!(
             (verdicts[0].submission.name.as_str(), verdicts[0].outcome),

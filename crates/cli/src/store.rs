@@ -35,17 +35,29 @@ pub fn to_read(common: &Common) -> Result<Store, Failure> {
 
 /// The store; none where it is the user's own and nothing was judged yet.
 pub fn existing(common: &Common) -> Result<Option<Store>, Failure> {
+    let store = if_there(common)?;
+    if store.is_none() && common.store.is_some() {
+        let path = path(common)?;
+        return Err(Failure::Usage(format!(
+            "{}; `tribunal judge PATH --store {1}` and `tribunal import PATH --store {1}` make one",
+            StoreError::Absent(path.clone()),
+            quoted(&path.display().to_string())
+        )));
+    }
+    Ok(store)
+}
+
+/// The store; none where nothing was judged yet, for who may be about to.
+pub fn if_there(common: &Common) -> Result<Option<Store>, Failure> {
     let path = path(common)?;
     match Store::existing(&path) {
         Ok(store) => Ok(Some(store)),
-        Err(StoreError::Absent(_)) if common.store.is_none() => {
-            tell_of_older(&path);
+        Err(StoreError::Absent(_)) => {
+            if common.store.is_none() {
+                tell_of_older(&path);
+            }
             Ok(None)
         }
-        Err(error @ StoreError::Absent(_)) => Err(Failure::Usage(format!(
-            "{error}; `tribunal judge PATH --store {0}` and `tribunal import PATH --store {0}` make one",
-            quoted(&path.display().to_string())
-        ))),
         Err(error) => Err(Failure::Machine(error.to_string())),
     }
 }

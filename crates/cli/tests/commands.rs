@@ -174,6 +174,42 @@ int main(int count, char **arguments) {
 }
 "#;
 
+/// A folder with a program that goes by the name of ruff.
+fn pretended_ruff(tribunal: &Tribunal, source: &str) -> PathBuf {
+    let tools = tribunal.folder().join("tools");
+    fs::create_dir(&tools).expect("a folder");
+    fs::write(tools.join("ruff.c"), source).expect("a source");
+    let compiled = Command::new("cc").arg("-o").arg(tools.join("ruff")).arg(tools.join("ruff.c")).status();
+    assert!(compiled.expect("cc").success());
+    tools
+}
+
+/// Where programs are looked for.
+fn programs() -> Vec<PathBuf> {
+    std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).collect()
+}
+
+/// One that prints without end is ended; what it had said is not taken, and the submission has its verdict.
+#[test]
+fn a_linter_that_floods_costs_nothing() {
+    let tribunal = Tribunal::new();
+    let endless = PRETENDED_RUFF.replace("LINE", "1").replacen("printf(", "for (;;) printf(", 1);
+    let tools = pretended_ruff(&tribunal, &endless);
+    let path = std::env::join_paths([tools].into_iter().chain(programs())).expect("paths");
+    let output =
+        tribunal.run_with(&[("PATH", &path)], QUICK.iter().chain(&["--json", &specimen("plain-numpy")]));
+    let verdict = verdicts(&output.stdout).remove(0);
+    assert_eq!(verdict["outcome"], "accepted", "{}", output.stderr);
+    let told = verdict["omissions"].as_array().expect("a list").iter().filter_map(Value::as_str);
+    let not_linted: Vec<&str> = told.filter(|why| why.starts_with("its source was not linted: ")).collect();
+    assert!(
+        matches!(not_linted[..], [why] if why.ends_with("running ruff: killed: it printed too much")),
+        "{not_linted:?}"
+    );
+    let findings = verdict["findings"].as_array().expect("findings");
+    assert!(findings.iter().all(|finding| finding["check"] != "linted" && finding["check"] != "no_warnings"));
+}
+
 /// What the language's own linter warns of is told with its line and costs nothing, and no file of the submission switches it off.
 #[test]
 fn linters_are_asked_and_cannot_be_configured_away() {
@@ -223,15 +259,9 @@ fn linters_are_asked_and_cannot_be_configured_away() {
             fs::write(alice.join("Cargo.toml"), manifest + silent).expect("a manifest");
         }
         let line = text.lines().count();
-        let tools = tribunal.folder().join("tools");
-        fs::create_dir(&tools).expect("a folder");
-        let pretended = tools.join("ruff.c");
-        fs::write(&pretended, PRETENDED_RUFF.replace("LINE", &line.to_string())).expect("a source");
-        let compiled = Command::new("cc").arg("-o").arg(tools.join("ruff")).arg(&pretended).status();
-        assert!(compiled.expect("cc").success());
+        let tools = pretended_ruff(&tribunal, &PRETENDED_RUFF.replace("LINE", &line.to_string()));
         // A ruff that is here comes first.
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let path = std::env::join_paths(std::env::split_paths(&path).chain([tools])).expect("paths");
+        let path = std::env::join_paths(programs().into_iter().chain([tools])).expect("paths");
         let output = tribunal.run_with(&[("PATH", &path)], QUICK.iter().chain(&["--json", "alice"]));
         let verdict = verdicts(&output.stdout).remove(0);
         let findings = verdict["findings"].as_array().expect("findings");

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use tribunal_contract::{Claimed, Language};
 
 use crate::calibration::HONEST_LIMIT;
-use crate::evidence::Measurement;
+use crate::evidence::{Measurement, Repeats};
 use crate::examine::finding_about;
 use crate::lead::{budgets, shorten};
 use crate::trial::STORES_ROWS;
@@ -45,15 +45,6 @@ const LOOSE: f64 = 2.0;
 
 /// The share of the time from which on something takes most of it.
 const MOST: f64 = 0.5;
-
-/// What came of giving the same input again.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Repeats {
-    /// What was given again, and how often.
-    pub tried: String,
-    /// Where bits differ.
-    pub differs: Option<String>,
-}
 
 /// What claims are decided by.
 #[derive(Debug)]

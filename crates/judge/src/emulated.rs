@@ -18,7 +18,7 @@ use tribunal_simt::meter::{BufferMeter, SECTOR};
 use tribunal_simt::program::{Kernel, Space};
 use tribunal_simt::ptx::Module;
 
-use crate::claims::Repeats;
+use crate::evidence::Repeats;
 use crate::finding::SANITIZER;
 use crate::measure::Weighed;
 use crate::{Dimension, Finding, Outcome, Severity, Subject, examine::finding_about};

@@ -18,6 +18,9 @@ pub struct Evidence {
     pub findings: Vec<Finding>,
     /// What was measured.
     pub measurements: Vec<Measurement>,
+    /// What came of giving the same input again, where that was done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeats: Option<Repeats>,
     /// What was not assessed, and why.
     pub omissions: Vec<String>,
     /// Seconds the whole judging took.
@@ -103,4 +106,13 @@ pub struct Measurement {
     /// Every sample, in the order taken.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub samples: Vec<f64>,
+}
+
+/// What came of giving the same input again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Repeats {
+    /// What was given again, and how often.
+    pub tried: String,
+    /// Where bits differ; null where none do.
+    pub differs: Option<String>,
 }

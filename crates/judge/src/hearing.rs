@@ -13,11 +13,11 @@ use tribunal_runner::{
     Artefact, MachineError, Ptx, Session, SessionLimits, Submission, SubmissionError, Trouble, Workshop,
 };
 
-use crate::claims::{self, Grounds, Repeats};
+use crate::claims::{self, Grounds};
 use crate::code::{self, inspect};
 use crate::conduct;
 use crate::emulated::Emulated;
-use crate::evidence::{Evidence, JudgeInfo, Machine, SubmissionInfo};
+use crate::evidence::{Evidence, JudgeInfo, Machine, Repeats, SubmissionInfo};
 use crate::examine::{Examined, Watch, finding_about};
 use crate::machine;
 use crate::measure::Weighed;
@@ -43,6 +43,8 @@ pub struct Order {
     pub seed: Seed,
     /// How much is tried.
     pub effort: Effort,
+    /// Whether the same input is given again where no claim of the manifest asks for that.
+    pub repeats: bool,
     /// The driver of the GPU on which kernels in CUDA are timed.
     pub gpu: Option<PathBuf>,
 }
@@ -287,7 +289,7 @@ impl<'a> Hearing<'a> {
                 let measured =
                     hear_measurements(self.challenge, &plan, &mut dock, &mut scales, beside, watch);
                 self.measured.append(measured);
-                if self.submission.manifest.claims.contains_key("repeatable") {
+                if self.order.repeats || self.submission.manifest.claims.contains_key("repeatable") {
                     match hear_repeats(self.challenge, &plan, &mut dock, watch) {
                         Ok(repeats) => self.repeats = Some(repeats),
                         Err(trouble) => self.omit(format!("nothing was given twice: {trouble}")),
@@ -389,6 +391,7 @@ impl<'a> Hearing<'a> {
             machine: Machine { gpu: self.gpu, ..machine::here(self.applied.as_ref()) },
             findings,
             measurements: self.measured.measurements,
+            repeats: self.repeats,
             omissions,
             took_s: self.took_s,
             caged_s: self.caged_s,
@@ -508,6 +511,7 @@ pub fn refuse(order: &Order, folder: &Path, manifest: &Manifest, error: &Submiss
             None,
         )],
         measurements: Vec::new(),
+        repeats: None,
         omissions: Vec::new(),
         took_s: 0.0,
         caged_s: 0.0,

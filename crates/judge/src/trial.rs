@@ -7,9 +7,9 @@ use tribunal_contract::{Answer, Call, StateId, Tensor};
 use tribunal_runner::Trouble;
 use tribunal_simt::meter::SECTOR;
 
-use crate::claims::Repeats;
 use crate::conduct;
 use crate::emulated::{Emulated, Traffic};
+use crate::evidence::Repeats;
 use crate::examine::{Examined, Watch, examine, finding_about};
 use crate::lead::budgets;
 use crate::measure::{self, Extent, Kept, Rate, Rough, Timed, Weighed, bandwidth};

@@ -18,7 +18,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::evidence::{Evidence, JudgeInfo, Machine, Measurement, SubmissionInfo};
+use crate::evidence::{Evidence, JudgeInfo, Machine, Measurement, Repeats, SubmissionInfo};
 use crate::resample::{self, Thing};
 use crate::rubric::{Rubric, Scale};
 use crate::{Dimension, Family, Finding, Outcome, Severity};
@@ -100,6 +100,9 @@ pub struct Verdict {
     pub findings: Vec<Finding>,
     /// What was measured.
     pub measurements: Vec<Measurement>,
+    /// What came of giving the same input again, where that was done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeats: Option<Repeats>,
     /// What was not assessed, and why.
     pub omissions: Vec<String>,
     /// Where.
@@ -152,6 +155,7 @@ impl Verdict {
             requirements,
             findings,
             measurements: evidence.measurements,
+            repeats: evidence.repeats,
             omissions: evidence.omissions,
             machine: evidence.machine,
             took_s: evidence.took_s,
@@ -218,6 +222,7 @@ impl Verdict {
             machine: self.machine.clone(),
             findings: self.findings.clone(),
             measurements: self.measurements.clone(),
+            repeats: self.repeats.clone(),
             omissions: self.omissions.clone(),
             took_s: self.took_s,
             caged_s: self.caged_s,
@@ -381,6 +386,7 @@ fn whole(
         Ruling::Accepted | Ruling::Rejected => {}
     }
     let score = weighted_mean(dimensions.values().filter_map(|d| Some((d.score?, d.weight))))?;
+    let score = score.clamp(0.0, 100.0);
     let critical = findings.iter().any(|f| f.outcome == Outcome::Fail && f.severity == Severity::Critical);
     Some(if critical { score.min(CRITICAL_CAP) } else { score })
 }
@@ -449,7 +455,8 @@ impl<'a> Part<'a> {
                 scales
                     .iter()
                     .filter_map(|(scale, ratios)| Some((scale.score(mean(ratios)?.exp()), scale.weight))),
-            ),
+            )
+            .map(|score| score.clamp(0.0, 100.0)),
             Self::Fixed(score) => *score,
         }
     }
@@ -483,7 +490,7 @@ fn share_of_passes(dimension: Dimension, findings: &[Finding]) -> Option<f64> {
     weighted_mean(decided.map(|mark| (mark, 1.0))).map(|share| 100.0 * share)
 }
 
-/// The mean of values with their weights; none where nothing weighs anything.
+/// The mean of values with their weights; none where nothing weighs anything. Rounding may take it a bit beyond the largest.
 fn weighted_mean(values: impl Iterator<Item = (f64, f64)>) -> Option<f64> {
     let (sum, weight) =
         values.fold((0.0, 0.0), |(sum, total), (value, weight)| (sum + value * weight, total + weight));

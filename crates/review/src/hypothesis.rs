@@ -1,7 +1,7 @@
 //! What a reviewer suspects, in words that a verdict decides.
 //!
-//! The words are the challenge's own: names of defects that its court knows, and its claims. Nothing is measured for a hypothesis: the
-//! evidence of a verdict decides, or nobody does.
+//! The words are the challenge's own: names of defects that its court knows, and its claims. The evidence of a verdict decides, or nobody
+//! does. Where there is none, or one that was made with less than a judging would give, the contestant is judged.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,10 +10,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tribunal_contract::{Claim, Claimed, Language};
 use tribunal_judge::calibration::exposing;
-use tribunal_judge::{Challenge, Outcome, Verdict, claims};
+use tribunal_judge::{Challenge, Effort, Outcome, Verdict, claims};
 
 /// What the judge writes where it did not measure, before it says why.
 const UNMEASURED: &str = "time and memory were not measured: ";
+
+/// The claim that is decided by giving the same input again.
+const REPEATABLE: &str = "repeatable";
 
 /// The checks that a challenge has.
 pub struct Vocabulary {
@@ -103,6 +106,17 @@ fn written(value: &Value) -> Option<toml::Value> {
     }
 }
 
+impl Check {
+    fn is_claim(&self) -> bool {
+        matches!(self, Self::Claim(..))
+    }
+
+    /// Whether the same input, given again, is what decides it.
+    pub(crate) fn is_of_repeats(&self) -> bool {
+        matches!(self, Self::Claim(REPEATABLE, _))
+    }
+}
+
 impl std::fmt::Display for Check {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -121,15 +135,21 @@ impl<'a> Grounds<'a> {
     /// Whether a hypothesis holds.
     pub fn decide(&self, check: &Check) -> Decision {
         let Some(verdict) = self.verdict else {
-            return Decision {
-                holds: None,
-                why: "it was not judged; `tribunal judge` gives the evidence".to_owned(),
-            };
+            return Decision { holds: None, why: "it was not judged".to_owned() };
         };
         match check {
             Check::Defect(suspect) => self.defect(suspect, verdict),
             Check::Claim(name, claimed) => self.claim(name, *claimed, verdict),
         }
+    }
+
+    /// Whether a check is left open, and a judging that tries so much has more to decide it by.
+    pub fn wants(&self, check: &Check, effort: Effort) -> bool {
+        let Some(verdict) = self.verdict else { return true };
+        let unmeasured = check.is_claim() && !verdict.judge.measured && why_unmeasured(verdict).is_none();
+        let unrepeated = check.is_of_repeats() && verdict.judge.measured && verdict.repeats.is_none();
+        let less = !verdict.judge.effort.includes(effort) || unmeasured || unrepeated;
+        less && self.decide(check).holds.is_none()
     }
 
     /// A defect is there where the judge named it, and is not there where the judge would have: each known form of it fails a case that this
@@ -188,8 +208,7 @@ impl<'a> Grounds<'a> {
         )
     }
 
-    /// As if the manifest had claimed it. Nothing is given twice for that, and how many processors were busy is not in a verdict: all that
-    /// the machine has is the most.
+    /// As if the manifest had claimed it. How many processors were busy is not in a verdict: all that the machine has is the most.
     fn of_evidence(
         &self,
         name: &'static str,
@@ -202,15 +221,16 @@ impl<'a> Grounds<'a> {
             findings: &verdict.findings,
             measurements: &verdict.measurements,
             processors: verdict.machine.cores as f64,
-            repeats: None,
-            unmeasured: verdict
-                .omissions
-                .iter()
-                .find_map(|why| why.strip_prefix(UNMEASURED))
-                .or(nobody_asked),
+            repeats: verdict.repeats.as_ref(),
+            unmeasured: why_unmeasured(verdict).or(nobody_asked),
         };
         claims::decide(&BTreeMap::from([(name, claimed)]), &grounds).pop()
     }
+}
+
+/// Why the judge would not measure, where that was its own choice: another judging will not either.
+fn why_unmeasured(verdict: &Verdict) -> Option<&str> {
+    verdict.omissions.iter().find_map(|why| why.strip_prefix(UNMEASURED))
 }
 
 #[cfg(test)]
@@ -251,7 +271,6 @@ mod tests {
     fn who_was_not_judged_is_not_decided() {
         let challenge = challenges::find("layer_norm_backward").unwrap();
         let decision = Grounds::new(challenge, Language::Python, None).decide(&Check::Defect("eps_ignored"));
-        assert_eq!(decision.holds, None);
-        assert!(decision.why.contains("tribunal judge"));
+        assert_eq!((decision.holds, decision.why.as_str()), (None, "it was not judged"));
     }
 }

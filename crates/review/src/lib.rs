@@ -2,7 +2,8 @@
 //!
 //! One direction: a [`Party`] becomes [`Material`], which nobody can speak through; the questions of the [`rubric`] and the material
 //! become requests, which a [`Courier`] carries; an answer is held to the lines that it cites, or is discarded ([`cite`](Material::cite)); a
-//! [`Check`] that it names is decided by what a verdict rests on; and all of that is a [`Review`], which [`page()`] shows.
+//! [`Check`] that it names is decided by what a verdict rests on, which a [`Judge`] gives where there is none yet; and all of that is a
+//! [`Review`], which [`page()`] shows.
 //!
 //! Nothing here runs a submission, and nothing is printed. What comes from a model is text that nobody trusts.
 
@@ -13,6 +14,7 @@ mod ask;
 mod config;
 mod courier;
 mod hypothesis;
+mod judge;
 mod material;
 mod opinion;
 mod page;
@@ -23,6 +25,7 @@ pub mod rubric;
 pub use config::{ConfigError, Reviewer, reviewers};
 pub use courier::{Attempt, Body, Courier, Exchange, Http};
 pub use hypothesis::{Check, Decision, Grounds, Vocabulary};
+pub use judge::{Judge, Nobody, Wanted};
 pub use material::{Citation, LeftOut, Material, Reason};
 pub use opinion::{Discarded, NoVote, Opinion, Preference, Report, Review, Shown, Split};
 pub use page::page;

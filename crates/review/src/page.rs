@@ -21,9 +21,16 @@ pub fn page(review: &Review) -> Document {
         "{second}. It is opinion: no score knows of it, and lines that are cited are there to the byte. Only what follows a check's \
          name was decided, by the evidence of a verdict."
     )));
-    let unjudged = review.contestants.iter().filter(|contestant| contestant.verdict.is_none());
-    for contestant in unjudged {
-        document.paragraph(Text::name(&contestant.name).then(" was not judged, so no check is decided."));
+    for contestant in &review.contestants {
+        let name = Text::name(&contestant.name);
+        document.paragraph(match &contestant.verdict {
+            Some(id) => Text::from("Checks of ")
+                .then(name)
+                .then(" are decided by verdict ")
+                .then(Text::name(id))
+                .then("."),
+            None => name.then(" was not judged, so no check is decided."),
+        });
     }
     document.table(counts(review));
     if !review.preferences.is_empty() {

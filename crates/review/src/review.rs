@@ -1,6 +1,6 @@
 //! Asks every reviewer every question, holds the answers to their lines, and has the checks decided.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
 use tribunal_contract::Language;
@@ -11,6 +11,7 @@ use crate::ask::{ITEMS_MAX, Question};
 use crate::config::Reviewer;
 use crate::courier::{Courier, Exchange, Refusal};
 use crate::hypothesis::{Check, Decision, Grounds, Vocabulary};
+use crate::judge::{Judge, Wanted};
 use crate::material::{Material, Reason};
 use crate::opinion::{Discarded, NoVote, Opinion, Preference, Report, Review, Shown, Split};
 use crate::record::RecordError;
@@ -57,11 +58,12 @@ pub enum ReviewError {
 }
 
 /// Reviews one submission, or compares two in both orders. Reviewers are asked side by side; one that fails has no part in what becomes of the
-/// others.
+/// others. Only then is anybody judged, if a check was named that no verdict decides.
 pub fn review(
     parties: &[Party],
     reviewers: &[Reviewer],
     courier: &dyn Courier,
+    judge: &mut dyn Judge,
 ) -> Result<Review, ReviewError> {
     let (1..=2, Some(first)) = (parties.len(), parties.first()) else {
         return Err(ReviewError::Parties(parties.len()));
@@ -72,27 +74,81 @@ pub fn review(
     let id = &first.challenge;
     let challenge = challenges::find(id).ok_or_else(|| ReviewError::NoChallenge(id.clone()))?;
     let vocabulary = Vocabulary::of(challenge);
-    let session = Session { parties, challenge, vocabulary: &vocabulary, courier, decided: Mutex::default() };
+    let session = Session { parties, challenge, vocabulary: &vocabulary, courier, named: Mutex::default() };
     let reports: Vec<Result<Report, ReviewError>> = std::thread::scope(|scope| {
         let asked: Vec<_> = reviewers.iter().map(|reviewer| scope.spawn(|| session.ask(reviewer))).collect();
         asked.into_iter().map(|thread| thread.join().expect("a reviewer breaks nothing")).collect()
     });
-    let reports = reports.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let mut reports = reports.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let named = session.named.into_inner().expect("noting breaks nothing");
+    let (verdicts, decided) = decide(challenge, parties, &named, judge);
+    for opinion in reports.iter_mut().flat_map(|report| &mut report.opinions) {
+        let check = opinion.check.clone();
+        opinion.decision = check.and_then(|check| decided.get(&(opinion.contestant, check)).cloned());
+    }
     Ok(Review {
         schema: crate::FORM.to_owned(),
         label: LABEL.to_owned(),
         challenge: id.clone(),
-        contestants: parties.iter().map(shown).collect(),
+        contestants: parties.iter().zip(&verdicts).map(shown).collect(),
         preferences: splits(&reports),
         reviewers: reports,
     })
 }
 
-fn shown(party: &Party) -> Shown {
+/// Checks that were named, or what became of them: by contestant and by how they are written. Many name the same.
+type Checks<T> = BTreeMap<(usize, String), T>;
+
+/// Has those judged of whom a check is left open, and decides all. The verdicts that decided, by contestant, and what became of the checks.
+fn decide(
+    challenge: &'static dyn Challenge,
+    parties: &[Party],
+    named: &Checks<Check>,
+    judge: &mut dyn Judge,
+) -> (Vec<Option<Verdict>>, Checks<Decision>) {
+    let mut verdicts: Vec<Option<Verdict>> = parties.iter().map(|party| party.verdict.clone()).collect();
+    let effort = judge.effort();
+    let open: Vec<(usize, &Check)> = named
+        .iter()
+        .map(|((of, _), check)| (*of, check))
+        .filter(|&(of, check)| {
+            Grounds::new(challenge, parties[of].language, verdicts[of].as_ref()).wants(check, effort)
+        })
+        .collect();
+    let mut unjudged = BTreeMap::new();
+    if !open.is_empty() {
+        let contestants: BTreeSet<usize> = open.iter().map(|(of, _)| *of).collect();
+        let wanted = Wanted {
+            contestants: contestants.into_iter().collect(),
+            repeats: open.iter().any(|(_, check)| check.is_of_repeats()),
+        };
+        for (&of, judged) in wanted.contestants.iter().zip(judge.judge(&wanted)) {
+            match judged {
+                Ok(verdict) => verdicts[of] = Some(verdict),
+                Err(why) => {
+                    unjudged.insert(of, why);
+                }
+            }
+        }
+    }
+    let became = |((of, name), check): (&(usize, String), &Check)| {
+        let grounds = Grounds::new(challenge, parties[*of].language, verdicts[*of].as_ref());
+        let mut decision = grounds.decide(check);
+        if let Some(why) = unjudged.get(of).filter(|_| grounds.wants(check, effort)) {
+            let again = if verdicts[*of].is_some() { "; it was not judged again" } else { "" };
+            decision.why += &format!("{again}: {why}");
+        }
+        ((*of, name.clone()), decision)
+    };
+    let decided = named.iter().map(became).collect();
+    (verdicts, decided)
+}
+
+fn shown((party, verdict): (&Party, &Option<Verdict>)) -> Shown {
     Shown {
         name: party.name.clone(),
         sha256: party.sha256.clone(),
-        verdict: party.verdict.as_ref().map(|verdict| verdict.id.clone()),
+        verdict: verdict.as_ref().map(|verdict| verdict.id.clone()),
     }
 }
 
@@ -115,8 +171,8 @@ struct Session<'a> {
     challenge: &'static dyn Challenge,
     vocabulary: &'a Vocabulary,
     courier: &'a dyn Courier,
-    /// What became of a check of a contestant: many name the same.
-    decided: Mutex<BTreeMap<(usize, String), Decision>>,
+    /// The checks that were named with lines that are there.
+    named: Mutex<Checks<Check>>,
 }
 
 /// A question in one order of the contestants.
@@ -273,24 +329,19 @@ impl Session<'_> {
         if prose && !matches!(check, Some(Check::Claim(..))) {
             return Err(Reason::NoSuchCheck("of prose, claims alone are taken".to_owned()));
         }
+        if let Some(check) = &check {
+            let mut named = self.named.lock().expect("noting breaks nothing");
+            named.insert((contestant, check.to_string()), check.clone());
+        }
         Ok(Opinion {
             dimension: topic.dimension,
             contestant,
             statement: (!prose).then_some(item.statement),
             citation,
-            decision: check.as_ref().map(|check| self.decide(contestant, check)),
             check: check.map(|check| check.to_string()),
+            decision: None,
             exchanges: vec![exchange.id()],
         })
-    }
-
-    fn decide(&self, contestant: usize, check: &Check) -> Decision {
-        let mut decided = self.decided.lock().expect("no decision breaks");
-        let decide = || {
-            let party = &self.parties[contestant];
-            Grounds::new(self.challenge, party.language, party.verdict.as_ref()).decide(check)
-        };
-        decided.entry((contestant, check.to_string())).or_insert_with(decide).clone()
     }
 }
 

@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::time::Duration;
 
-use support::{Endpoint, HTTP, Reply, SOURCE, ask, items, party, reviewer};
+use support::{Endpoint, HTTP, Reply, SOURCE, ask, items, nobody, party, reviewer};
 use tribunal_judge::SourceFile;
 use tribunal_review::{Attempt, Courier, Recorder, Replay, Report, review};
 
@@ -117,7 +117,7 @@ fn the_key_is_sent_and_kept_nowhere() {
     let asked = [reviewer("one", endpoint.address, &format!("key_env = \"{name}\"\n"))];
     let folder = tempfile::tempdir().unwrap();
     let recorder = Recorder::new(folder.path(), &asked, HTTP).unwrap();
-    let review = review(&[party("alice", SOURCE)], &asked, &recorder).unwrap();
+    let review = review(&[party("alice", SOURCE)], &asked, &recorder, &mut nobody()).unwrap();
     assert!(endpoint.heard()[0].head.contains(&format!("Bearer {key}")));
     assert!(!serde_json::to_string(&review).unwrap().contains(&key));
     let kept: Vec<String> = std::fs::read_dir(folder.path())
@@ -146,16 +146,16 @@ fn a_replay_says_the_same_and_connects_to_nobody() {
     let folder = tempfile::tempdir().unwrap();
     let recorder = Recorder::new(folder.path(), &asked, HTTP).unwrap();
     let parties = [party("alice", SOURCE)];
-    let first = review(&parties, &asked, &recorder).unwrap();
+    let first = review(&parties, &asked, &recorder, &mut nobody()).unwrap();
     assert!(first.reviewers[0].failure.as_deref() == Some("HTTP 404: gone"), "{first:?}");
     let requests = endpoint.heard().len();
     let (replay, recorded) = Replay::open(folder.path()).unwrap();
     assert_eq!(recorded, asked);
-    assert_eq!(review(&parties, &recorded, &replay).unwrap(), first);
+    assert_eq!(review(&parties, &recorded, &replay, &mut nobody()).unwrap(), first);
     assert_eq!(endpoint.heard().len(), requests);
 
     let other = [party("alice", &SOURCE.replace("x - mean", "x + mean"))];
-    let error = review(&other, &recorded, &replay).unwrap_err().to_string();
+    let error = review(&other, &recorded, &replay, &mut nobody()).unwrap_err().to_string();
     assert!(error.contains("no exchange") && error.contains("one's on correctness"), "{error}");
 }
 

@@ -5,7 +5,7 @@ mod support;
 
 use std::path::{Path, PathBuf};
 
-use support::{judged, layer_norm};
+use support::{judged, layer_norm, nobody};
 use tribunal_contract::Language;
 use tribunal_judge::SourceFile;
 use tribunal_review::{Party, Replay, Review, review};
@@ -35,7 +35,7 @@ fn submission(is_judged: bool) -> Party {
 
 fn replayed(party: Party) -> Review {
     let (replay, recorded) = Replay::open(&folder().join("smollm2-135m")).unwrap();
-    review(&[party], &recorded, &replay).unwrap()
+    review(&[party], &recorded, &replay, &mut nobody()).unwrap()
 }
 
 #[test]

@@ -66,6 +66,7 @@ fn evidence(findings: Vec<Finding>) -> Evidence {
         machine: Machine { cpu: String::new(), cores: 1, memory_bytes: 1, gpu: None, cage: String::new() },
         findings,
         measurements: vec![],
+        repeats: None,
         omissions: vec![],
         took_s: 0.0,
         caged_s: 0.0,
@@ -185,6 +186,21 @@ fn ruling_again_on_the_same_evidence_changes_nothing() {
     assert_eq!(Verdict::new(verdict.evidence(), &Rubric::parse(RUBRIC).unwrap()), verdict);
     let text = serde_json::to_string(&verdict).unwrap();
     assert_eq!(serde_json::from_str::<Verdict>(&text).unwrap(), verdict);
+}
+
+/// As numbers are rounded, (0.1 · 100 + 0.7 · 100) / (0.1 + 0.7) is more than 100.
+#[test]
+fn rounding_takes_no_score_beyond_the_best() {
+    let rubric = RUBRIC
+        .replace("correctness = 0.6", "correctness = 0.1")
+        .replace("performance = 0.3", "performance = 0.7");
+    let rubric = rubric.replace("analysis = 0.1", "analysis = 0.2").replace("weight = 1", "weight = 0.1")
+        + "[scales.growth]\ndimension = \"performance\"\nfull = 1\nzero = 100\nweight = 0.7\n";
+    let mut evidence = evidence(vec![finding("basic/a", "dx", Pass, Note)]);
+    evidence.measurements = vec![time(1.0), Measurement { name: "growth".to_owned(), ..time(1.0) }];
+    let verdict = Verdict::new(evidence, &Rubric::parse(&rubric).unwrap());
+    assert_eq!(verdict.dimensions[&Dimension::Performance].score, Some(100.0));
+    assert_eq!(verdict.score, Some(100.0));
 }
 
 proptest! {
