@@ -336,7 +336,11 @@ fn open_plain(path: &Path) -> Option<fs::File> {
 /// A new file, locked. Others may be removing the folder, or take the file for a dead one's before it is locked.
 fn lock_new(folder: &Path) -> io::Result<NamedTempFile> {
     for _ in 0..10 {
-        fs::create_dir_all(folder)?;
+        match fs::create_dir_all(folder) {
+            // It was there, and was gone before it could be seen that it is a folder.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && !is_in_the_way(folder) => continue,
+            made => made?,
+        }
         // It may be gone again.
         if !is_ours(folder) && fs::symlink_metadata(folder).is_ok() {
             return Err(io::Error::other(format!("{} is a link, and leads elsewhere", folder.display())));
@@ -358,6 +362,10 @@ fn lock_new(folder: &Path) -> io::Result<NamedTempFile> {
         }
     }
     Err(io::Error::other(format!("{} is removed again and again", folder.display())))
+}
+
+fn is_in_the_way(folder: &Path) -> bool {
+    fs::symlink_metadata(folder).is_ok_and(|found| !found.is_dir())
 }
 
 /// Where those who judge into the store at that path are announced.

@@ -55,6 +55,11 @@ pub trait Case: Send + Sync {
     /// What it counts for.
     fn dimension(&self) -> Dimension;
 
+    /// How much work it makes beside other cases of the challenge, roughly: by that they are dealt.
+    fn weight(&self) -> usize {
+        1
+    }
+
     /// Puts the subject to it. An `Err` is the machine's fault; everything the subject does is an observation.
     fn examine(&self, court: &mut Court<'_>) -> Result<Vec<Observation>, MachineError>;
 

@@ -28,6 +28,9 @@ pub trait Subject {
     /// Lets go of a state.
     fn release(&mut self, state: StateId) -> Result<(), Trouble>;
 
+    /// Told before a case begins which of all it is.
+    fn begin(&mut self, _case: usize) {}
+
     /// Starts afresh, without any state, after a fault that ended the subject.
     fn restart(&mut self) -> Result<(), Trouble>;
 }

@@ -72,15 +72,24 @@ impl Traffic {
     }
 }
 
-/// A fault, and the call in which it came up first.
-#[derive(Debug)]
+/// A fault, and the case and the call in which it came up first.
+#[derive(Debug, Clone)]
 struct Seen {
     fault: fault::Fault,
+    case: usize,
     during: String,
 }
 
+impl Seen {
+    /// Whether it is the same fault at the same place.
+    fn is(&self, other: &fault::Fault) -> bool {
+        let fault::Fault { kind, kernel, line, other: with, .. } = &self.fault;
+        (kind, kernel, line, with) == (&other.kind, &other.kernel, &other.line, &other.other)
+    }
+}
+
 /// A submission's kernels and the states that it made.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Emulated {
     challenge: &'static Challenge,
     launches: Kernels,
@@ -89,8 +98,10 @@ pub struct Emulated {
     memory: Memory,
     states: BTreeMap<StateId, Held>,
     seen: Vec<Seen>,
-    /// Operations whose results differ between two orders, and by which buffer.
-    unordered: BTreeMap<&'static str, String>,
+    /// The case that is tried.
+    case: usize,
+    /// Operations whose results differ between two orders, and in which case and by which buffer first.
+    unordered: BTreeMap<&'static str, (usize, String)>,
     /// Calls whose results were compared between two orders.
     reordered: usize,
     traffic: Traffic,
@@ -146,6 +157,7 @@ impl Emulated {
             memory: Memory::new(),
             states: BTreeMap::new(),
             seen: Vec::new(),
+            case: 0,
             unordered: BTreeMap::new(),
             reordered: 0,
             traffic: Traffic::default(),
@@ -175,7 +187,7 @@ impl Emulated {
             finding_about(about, check, dimension, Outcome::Fail, severity, message, Some(suspect))
         };
         let mut findings = Vec::new();
-        for Seen { fault, during } in &self.seen {
+        for Seen { fault, during, .. } in &self.seen {
             let (kernel, name) = (&fault.kernel, fault.kind.name());
             let line = fault.line.to_string();
             let about = format!("{SANITIZER}{kernel}/{}", line.replace(' ', "_"));
@@ -199,7 +211,7 @@ impl Emulated {
             let (dimension, note) = (Dimension::Correctness, Severity::Note);
             findings.push(finding_about("sanitizer", "clean", dimension, Outcome::Pass, note, message, None));
         }
-        for (operation, buffer) in &self.unordered {
+        for (operation, (_, buffer)) in &self.unordered {
             let message = format!(
                 "{operation} gives another `{buffer}` when blocks and warps run in another order, as they may on a GPU at any time"
             );
@@ -350,23 +362,49 @@ impl Emulated {
     /// Keeps the faults that are new.
     fn note(&mut self, report: &Report, during: &str) {
         for fault in &report.faults {
-            let same = |seen: &&mut Seen| {
-                let known = &seen.fault;
-                (known.kind, &known.kernel, &known.line, &known.other)
-                    == (fault.kind, &fault.kernel, &fault.line, &fault.other)
-            };
-            match self.seen.iter_mut().find(same) {
+            match self.seen.iter_mut().find(|seen| seen.is(fault)) {
                 Some(seen) => seen.fault.count += fault.count,
-                None => self.seen.push(Seen { fault: fault.clone(), during: during.to_owned() }),
+                None => {
+                    let (fault, during) = (fault.clone(), during.to_owned());
+                    self.seen.push(Seen { fault, case: self.case, during });
+                }
             }
         }
+    }
+
+    /// What this device and another one saw of the same kernels in other cases, as if one had seen it all.
+    pub fn join(mut self, other: Self) -> Self {
+        for seen in other.seen {
+            match self.seen.iter_mut().find(|known| known.is(&seen.fault)) {
+                Some(known) => {
+                    let count = known.fault.count + seen.fault.count;
+                    if seen.case < known.case {
+                        *known = seen;
+                    }
+                    known.fault.count = count;
+                }
+                None => self.seen.push(seen),
+            }
+        }
+        self.seen.sort_by_key(|seen| seen.case);
+        for (operation, found) in other.unordered {
+            let known = self.unordered.entry(operation).or_insert_with(|| found.clone());
+            *known = found.min(known.clone());
+        }
+        self.reordered += other.reordered;
+        self.instructions += other.instructions;
+        self.launched |= other.launched;
+        self.most_bytes = self.most_bytes.max(other.most_bytes);
+        // They were busy side by side.
+        self.worked_s = self.worked_s.max(other.worked_s);
+        self
     }
 
     /// What came of running calls again in another order; none if no call was.
     pub fn repeats(&self) -> Option<Repeats> {
         let tried = format!("{} calls, run again with blocks and warps in reverse order", self.reordered);
         let differs = self.unordered.iter().next();
-        let differs = differs.map(|(operation, buffer)| format!("{operation} gives another `{buffer}`"));
+        let differs = differs.map(|(operation, (_, buffer))| format!("{operation} gives another `{buffer}`"));
         (self.reordered > 0).then_some(Repeats { tried, differs })
     }
 
@@ -376,7 +414,7 @@ impl Emulated {
         for ((buffer, first), second) in plan.buffers.iter().zip(first).zip(self.memory.buffers()) {
             let seen = matches!(buffer.role, Role::Output(_) | Role::State(_) | Role::Status);
             if seen && first.bytes() != second.bytes() {
-                self.unordered.insert(operation, buffer.name.clone());
+                self.unordered.insert(operation, (self.case, buffer.name.clone()));
                 return;
             }
         }
@@ -537,6 +575,10 @@ impl Subject for Emulated {
     fn release(&mut self, state: StateId) -> Result<(), Trouble> {
         self.states.remove(&state);
         Ok(())
+    }
+
+    fn begin(&mut self, case: usize) {
+        self.case = case;
     }
 
     fn restart(&mut self) -> Result<(), Trouble> {

@@ -1,6 +1,9 @@
 //! Puts a subject to every case, and shrinks what fails.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
+use std::panic::resume_unwind;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use tribunal_contract::Fault;
@@ -53,27 +56,91 @@ pub fn examine(
     seed: Seed,
     watch: &dyn Watch,
 ) -> Examined {
-    let mut examined = Examined::default();
-    let mut failed: Vec<(usize, usize)> = Vec::new();
-    let mut lost_s = 0.0;
-    let mut caught = false;
     watch.phase("cases", Some(cases.len()));
-    for (index, case) in cases.iter().enumerate() {
-        let enough = if caught {
+    let all: Vec<usize> = (0..cases.len()).collect();
+    let tried = try_some(cases, &all, subject, seed, watch);
+    settle(cases, vec![tried], subject, seed, watch)
+}
+
+/// Tries all cases, dealt to subjects that are alike, one thread for each. What comes of it does not depend on which thread is faster.
+pub fn examine_side_by_side<S: Subject + Send>(
+    cases: &[Box<dyn Case>],
+    subjects: &mut [S],
+    seed: Seed,
+    watch: &dyn Watch,
+) -> Examined {
+    watch.phase("cases", Some(cases.len()));
+    let dealt = deal(cases, subjects.len());
+    let tried = thread::scope(|scope| {
+        let threads: Vec<_> = subjects
+            .iter_mut()
+            .zip(&dealt)
+            .map(|(subject, dealt)| scope.spawn(move || try_some(cases, dealt, subject, seed, watch)))
+            .collect();
+        let joined = threads.into_iter().map(|thread| thread.join().unwrap_or_else(|why| resume_unwind(why)));
+        joined.collect()
+    });
+    settle(cases, tried, &mut subjects[0], seed, watch)
+}
+
+/// As much work for each hand, and for each in the order of cases.
+fn deal(cases: &[Box<dyn Case>], hands: usize) -> Vec<Vec<usize>> {
+    let mut heaviest_first: Vec<usize> = (0..cases.len()).collect();
+    heaviest_first.sort_by_key(|&index| Reverse(cases[index].weight()));
+    let mut dealt = vec![(0, Vec::new()); hands];
+    for index in heaviest_first {
+        let (work, hand) = dealt.iter_mut().min_by_key(|(work, _)| *work).expect("there are hands");
+        *work += cases[index].weight();
+        hand.push(index);
+    }
+    dealt
+        .into_iter()
+        .map(|(_, mut hand)| {
+            hand.sort_unstable();
+            hand
+        })
+        .collect()
+}
+
+/// What came of cases that were tried one after the other.
+#[derive(Default)]
+struct Tried {
+    /// By the case's place in the list.
+    findings: Vec<(usize, Finding)>,
+    /// How many were left out, and why.
+    left: Option<(usize, String)>,
+    /// The machine could not go on.
+    broken_off: Option<MachineError>,
+    lost_s: f64,
+    caught: bool,
+}
+
+fn try_some(
+    cases: &[Box<dyn Case>],
+    dealt: &[usize],
+    subject: &mut dyn Subject,
+    seed: Seed,
+    watch: &dyn Watch,
+) -> Tried {
+    let mut all = Tried::default();
+    for (turn, &index) in dealt.iter().enumerate() {
+        let enough = if all.caught {
             Some("it had been caught cheating".to_owned())
         } else {
+            let lost_s = all.lost_s;
             (lost_s > PATIENCE_S).then(|| format!("{lost_s:.0} s had gone into calls that came to nothing"))
         };
         if let Some(why) = enough {
-            let left = cases.len() - index;
-            examined.omissions.push(format!("{left} of {} cases were not tried: {why}", cases.len()));
+            all.left = Some((dealt.len() - turn, why));
             break;
         }
+        let case = &cases[index];
         watch.step(&case.id());
+        subject.begin(index);
         let mut court = Court::new(subject, seed);
         let tried = case.examine(&mut court);
         let released = court.release_all();
-        lost_s += court.lost_s();
+        all.lost_s += court.lost_s();
         let unreleased = court.unreleased().map(not_released);
         let troubles =
             [tried.as_ref().err(), released.as_ref().err()].map(|error| error.map(machine_trouble));
@@ -81,21 +148,48 @@ pub fn examine(
         let troubled = !troubles.is_empty();
         let observations = tried.unwrap_or_default().into_iter().chain(unreleased).chain(troubles);
         for observation in observations {
-            caught |= observation.outcome == Outcome::Integrity;
-            if observation.outcome == Outcome::Fail {
-                failed.push((index, examined.findings.len()));
-            }
-            examined.findings.push(finding(case.as_ref(), observation));
+            all.caught |= observation.outcome == Outcome::Integrity;
+            all.findings.push((index, finding(case.as_ref(), observation)));
         }
         // Nobody knows what it heard last. Where it cannot be started afresh, what was tried so far is no judging.
         if troubled && let Err(Trouble::Machine(error)) = subject.restart() {
-            examined.findings.push(broken_off(&error));
-            let left = cases.len() - index - 1;
-            examined.omissions.push(format!("{left} of {} cases were not tried: {error}", cases.len()));
-            return examined;
+            all.left = Some((dealt.len() - turn - 1, error.to_string()));
+            all.broken_off = Some(error);
+            break;
         }
     }
-    if !caught && lost_s < SHRINK_TIME.as_secs_f64() {
+    all
+}
+
+/// Puts together what was tried, in the order of cases, and shrinks what failed.
+fn settle(
+    cases: &[Box<dyn Case>],
+    tried: Vec<Tried>,
+    subject: &mut dyn Subject,
+    seed: Seed,
+    watch: &dyn Watch,
+) -> Examined {
+    let mut examined = Examined::default();
+    let lost_s: f64 = tried.iter().map(|tried| tried.lost_s).sum();
+    let caught = tried.iter().any(|tried| tried.caught);
+    let mut findings: Vec<(usize, Finding)> = Vec::new();
+    let mut broken: Vec<MachineError> = Vec::new();
+    for tried in tried {
+        findings.extend(tried.findings);
+        broken.extend(tried.broken_off);
+        if let Some((left, why)) = tried.left {
+            examined.omissions.push(format!("{left} of {} cases were not tried: {why}", cases.len()));
+        }
+    }
+    findings.sort_by_key(|(index, _)| *index);
+    let is_failed = |(at, (index, finding)): (usize, &(usize, Finding))| {
+        (finding.outcome == Outcome::Fail).then_some((*index, at))
+    };
+    let failed: Vec<(usize, usize)> = findings.iter().enumerate().filter_map(is_failed).collect();
+    examined.findings.extend(findings.into_iter().map(|(_, finding)| finding));
+    if let Some(error) = broken.first() {
+        examined.findings.push(broken_off(error));
+    } else if !caught && lost_s < SHRINK_TIME.as_secs_f64() {
         shrink_failures(cases, &failed, &mut examined.findings, subject, seed, watch);
     }
     examined
@@ -308,6 +402,9 @@ mod tests {
         fn dimension(&self) -> Dimension {
             Dimension::Correctness
         }
+        fn weight(&self) -> usize {
+            self.size
+        }
         fn examine(&self, court: &mut Court<'_>) -> Result<Vec<Observation>, MachineError> {
             let call = Call { operation: "forward", inputs: vec![], outputs: vec![], makes: None };
             let refused = court.call(&call).is_err();
@@ -338,6 +435,19 @@ mod tests {
         assert_eq!(examined.findings[0].smallest.as_deref(), Some("basic/sized/12"));
         assert_eq!(examined.findings[1].smallest, None, "one of each kind is shrunk");
         assert_eq!(subject.restarts, 0, "a refusal leaves the subject well");
+    }
+
+    #[test]
+    fn side_by_side_the_same_is_seen_as_one_after_the_other() {
+        let cases = cases(&[4, 100, 7, 30, 200, 9], 10);
+        let mute = || Mute { hangs: false, restarts: 0 };
+        let alone = examine(&cases, &mut mute(), Seed(1), &Unwatched);
+        for hands in [1, 2, 5] {
+            let mut subjects: Vec<Mute> = (0..hands).map(|_| mute()).collect();
+            let shared = examine_side_by_side(&cases, &mut subjects, Seed(1), &Unwatched);
+            assert_eq!((&alone.findings, &alone.omissions), (&shared.findings, &shared.omissions), "{hands}");
+        }
+        assert_eq!(deal(&cases, 2), [vec![4], vec![0, 1, 2, 3, 5]], "200 beside the 150 of all others");
     }
 
     /// Makes states that it cannot let go of.

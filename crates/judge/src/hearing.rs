@@ -25,7 +25,8 @@ use crate::on_gpu::{Memory, OnGpu};
 use crate::own_tests::try_tests;
 use crate::rubric::Limits;
 use crate::trial::{
-    Measured, hear_cases, hear_device, hear_gpu, hear_measurements, hear_repeats, is_critically_wrong,
+    Measured, hear_cases, hear_cases_on_device, hear_device, hear_gpu, hear_measurements, hear_repeats,
+    is_critically_wrong,
 };
 use crate::{
     Challenge, Dimension, Effort, Finding, Outcome, Plan, Rubric, Seed, Severity, SourceFile, Subject,
@@ -76,30 +77,6 @@ impl Stand {
         match self {
             Self::Process(dock) => dock.as_mut(),
             Self::Device(device) => device.as_mut(),
-        }
-    }
-
-    /// Seconds that the submission took.
-    fn waited_s(&self) -> f64 {
-        match self {
-            Self::Process(dock) => dock.waited_s,
-            Self::Device(device) => device.worked_s(),
-        }
-    }
-
-    /// What came of running calls again, where that is done of itself.
-    fn repeats(&self) -> Option<Repeats> {
-        match self {
-            Self::Process(_) => None,
-            Self::Device(device) => device.repeats(),
-        }
-    }
-
-    /// What was wrong with how it came to its answers.
-    fn findings(&self) -> Vec<Finding> {
-        match self {
-            Self::Process(_) => Vec::new(),
-            Self::Device(device) => device.findings(),
         }
     }
 }
@@ -155,14 +132,25 @@ impl<'a> Hearing<'a> {
         self.inspect_code();
         watch.phase("building", None);
         match self.summon(watch) {
-            Ok(mut stand) => {
-                let mut examined = hear_cases(self.challenge, &self.plan(), stand.subject(), watch);
-                // What was seen of a kernel is its fault; what is wrong with answers may come of it.
-                self.examined.findings.append(&mut stand.findings());
-                self.repeats = stand.repeats();
-                self.examined.findings.append(&mut examined.findings);
-                self.examined.omissions.append(&mut examined.omissions);
-                self.caged_s += stand.waited_s();
+            Ok(stand) => {
+                let plan = self.plan();
+                let examined = match stand {
+                    Stand::Process(mut dock) => {
+                        let examined = hear_cases(self.challenge, &plan, dock.as_mut(), watch);
+                        self.caged_s += dock.waited_s;
+                        examined
+                    }
+                    Stand::Device(device) => {
+                        let (examined, device) = hear_cases_on_device(self.challenge, &plan, *device, watch);
+                        // What was seen of a kernel is its fault; what is wrong with answers may come of it.
+                        self.examined.findings.append(&mut device.findings());
+                        self.repeats = device.repeats();
+                        self.caged_s += device.worked_s();
+                        examined
+                    }
+                };
+                self.examined.findings.extend(examined.findings);
+                self.examined.omissions.extend(examined.omissions);
             }
             Err(trouble) => self.examined.findings.push(cannot_start(&trouble)),
         }

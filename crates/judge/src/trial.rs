@@ -10,7 +10,7 @@ use tribunal_simt::meter::SECTOR;
 use crate::conduct;
 use crate::emulated::{Emulated, Traffic};
 use crate::evidence::Repeats;
-use crate::examine::{Examined, Watch, examine, finding_about};
+use crate::examine::{Examined, Watch, examine, examine_side_by_side, finding_about};
 use crate::lead::budgets;
 use crate::measure::{self, Extent, Kept, Rate, Rough, Timed, Weighed, bandwidth};
 use crate::on_gpu::{Clocks, Memory, OnGpu};
@@ -56,6 +56,23 @@ pub fn hear_cases(
     watch: &dyn Watch,
 ) -> Examined {
     examine(&challenge.cases(plan), subject, plan.seed, watch)
+}
+
+/// How many emulated devices share the cases of a submission: always as many, since memory that a kernel keeps from call to call is of one of
+/// them.
+const DEVICES: usize = 2;
+
+/// Puts an emulated device to every case, beside one that is alike.
+pub fn hear_cases_on_device(
+    challenge: &dyn Challenge,
+    plan: &Plan,
+    device: Emulated,
+    watch: &dyn Watch,
+) -> (Examined, Emulated) {
+    let mut devices = vec![device; DEVICES];
+    let examined = examine_side_by_side(&challenge.cases(plan), &mut devices, plan.seed, watch);
+    let device = devices.into_iter().reduce(Emulated::join).expect("there is a device");
+    (examined, device)
 }
 
 /// What was measured, and what it shows.

@@ -159,7 +159,7 @@ static LISTINGS: &[Listing] = {
         Listing(Full, F32, "batch/normal", "1x3000x64/5"),
         Listing(Quick, F32, "stateful/interleaved", "2x3x400/12"),
         Listing(Quick, F32, "scale/normal", "1x3x32000/10"),
-        Listing(Standard, F32, "scale/normal", "1x3x50257/50 1x2x128256/256 1x1x1000000/33"),
+        Listing(Standard, F32, "scale/normal", "1x3x50257/50 1x1x128256/256 1x1x1000000/33"),
         Listing(Standard, F32, "scale/uniform", "1x3x50257/10"),
         Listing(Full, F32, "scale/normal", "2x8x50257/256 3x3x128256/50 1x3x1048577/256 1x1x50257/50257"),
         Listing(Standard, F16, "scale/normal", "1x3x50257/50"),
@@ -273,6 +273,10 @@ impl Case for TopkCase {
 
     fn family(&self) -> Family {
         self.kind.family
+    }
+
+    fn weight(&self) -> usize {
+        self.shape.iter().product::<usize>() * self.k
     }
 
     fn dimension(&self) -> Dimension {

@@ -205,7 +205,6 @@ static LISTINGS: &[Listing] = {
         Listing(Standard, F32, "adversarial/cancelling", "6x64"),
         Listing(Standard, F32, "adversarial/directions", "256x64"),
         Listing(Standard, F64, "adversarial/directions", "128x64"),
-        Listing(Standard, B16, "adversarial/directions", "256x64"),
     ]
 };
 
@@ -288,6 +287,10 @@ impl Case for LayerNormCase {
 
     fn family(&self) -> Family {
         self.kind.family
+    }
+
+    fn weight(&self) -> usize {
+        self.shape.iter().product()
     }
 
     fn dimension(&self) -> Dimension {
