@@ -615,8 +615,8 @@ __device__ __forceinline__ void fetch_first(const typename L::Storage *row, int 
 }
 
 // Reads logits `begin` .. `end` of a row once, of which `fetch_first` has begun to copy the first, in vectors counted from `from`. Leaves the k
-// largest keys (MORE: of those below `below`), or all if there are fewer, and perhaps others, in `keys`, in any order, and returns how
-// many; `total` becomes that of the thread's logits, unless MORE. None of those largest is below `low`.
+// largest keys (MORE: of those below `below`), or all if there are fewer, and perhaps others, up to `most` where k are, in `keys`, in any order,
+// and returns how many; each warp's total is shared, unless MORE. None of those largest is below `low`.
 template <typename L, bool MORE>
 __device__ __forceinline__ int scan(const typename L::Storage *row, int from, int begin, int end, int k, int most, Key below, uint4 *slots, Key *keys,
                                     Shared &shared, Turn &turn, Total &total, Key &low) {
@@ -640,7 +640,7 @@ __device__ __forceinline__ int scan(const typename L::Storage *row, int from, in
     }
     float threshold = find_threshold(largest, k, shared, turn);
     Key least = lowest(threshold);
-    // What is above the maximum so far reaches the threshold, too.
+    // The block's, and not the thread's: what is above it reaches the threshold, too.
     if (!MORE) total.maximum = largest;
     // Tiles that the threshold is of.
     int held = 0, stage = 0, tiles = SAMPLE;
