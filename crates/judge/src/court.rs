@@ -28,7 +28,7 @@ pub trait Subject {
     /// Lets go of a state.
     fn release(&mut self, state: StateId) -> Result<(), Trouble>;
 
-    /// Told before a case begins which of all it is.
+    /// Told before a case begins which of all it is; before failures are shrunk, one more than there are.
     fn begin(&mut self, _case: usize) {}
 
     /// Starts afresh, without any state, after a fault that ended the subject.

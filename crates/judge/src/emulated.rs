@@ -76,7 +76,8 @@ impl Traffic {
 #[derive(Debug, Clone)]
 struct Seen {
     fault: fault::Fault,
-    case: usize,
+    /// The case, and its turn among what the device of that case saw.
+    first: (usize, usize),
     during: String,
 }
 
@@ -365,20 +366,21 @@ impl Emulated {
             match self.seen.iter_mut().find(|seen| seen.is(fault)) {
                 Some(seen) => seen.fault.count += fault.count,
                 None => {
-                    let (fault, during) = (fault.clone(), during.to_owned());
-                    self.seen.push(Seen { fault, case: self.case, during });
+                    let first = (self.case, self.seen.len());
+                    self.seen.push(Seen { fault: fault.clone(), first, during: during.to_owned() });
                 }
             }
         }
     }
 
-    /// What this device and another one saw of the same kernels in other cases, as if one had seen it all.
+    /// What this device and another one saw of the same kernels in other cases, as if one had seen it all. Memory and traffic are for devices
+    /// that are measured, and stay this one's.
     pub fn join(mut self, other: Self) -> Self {
         for seen in other.seen {
             match self.seen.iter_mut().find(|known| known.is(&seen.fault)) {
                 Some(known) => {
                     let count = known.fault.count + seen.fault.count;
-                    if seen.case < known.case {
+                    if seen.first < known.first {
                         *known = seen;
                     }
                     known.fault.count = count;
@@ -386,7 +388,7 @@ impl Emulated {
                 None => self.seen.push(seen),
             }
         }
-        self.seen.sort_by_key(|seen| seen.case);
+        self.seen.sort_by_key(|seen| seen.first);
         for (operation, found) in other.unordered {
             let known = self.unordered.entry(operation).or_insert_with(|| found.clone());
             *known = found.min(known.clone());
@@ -621,7 +623,7 @@ mod tests {
 
     use super::*;
     use crate::examine::{Examined, Unwatched};
-    use crate::trial::hear_cases;
+    use crate::trial::{hear_cases, hear_cases_on_device};
     use crate::{Effort, Plan, Seed};
 
     /// The bar's softmax, as it is judged, but from PTX that lies beside its source: no compiler is asked for.
@@ -635,11 +637,16 @@ mod tests {
         Emulated::load(challenge, manifest.kernels.expect("launches"), &ptx, limit_bytes).expect("kernels")
     }
 
+    fn plan() -> Plan {
+        Plan { seed: Seed::PUBLIC, effort: Effort::Quick, capabilities: vec!["float16", "bfloat16"] }
+    }
+
+    fn court() -> &'static dyn crate::Challenge {
+        crate::challenges::find("fused_softmax_topk").expect("a court")
+    }
+
     fn try_cases(device: &mut Emulated) -> Examined {
-        let challenge = crate::challenges::find("fused_softmax_topk").expect("a court");
-        let plan =
-            Plan { seed: Seed::PUBLIC, effort: Effort::Quick, capabilities: vec!["float16", "bfloat16"] };
-        hear_cases(challenge, &plan, device, &Unwatched)
+        hear_cases(court(), &plan(), device, &Unwatched)
     }
 
     fn failures(findings: &[Finding]) -> Vec<&str> {
@@ -714,6 +721,35 @@ mod tests {
             );
         }
         assert!(told >= 5, "{told}");
+    }
+
+    #[test]
+    fn two_devices_see_what_one_does() {
+        let racing = |index| {
+            let without = |ptx: String| without_barrier(&ptx, "softmax_topk_f32", index).expect("a barrier");
+            let mut device = softmax_topk(without, 1 << 30);
+            drop(call(&mut device, 2000, 8));
+            let seen = !device.seen.is_empty();
+            device.seen.clear();
+            seen.then_some(device)
+        };
+        let device = (0..).find_map(racing).expect("some barrier is needed");
+        // How often a fault was seen depends on how much was shrunk; where, and in which case first, does not.
+        let told = |findings: Vec<Finding>| -> Vec<(String, String)> {
+            let first = |message: &str| message.split(", first in ").nth(1).unwrap_or_default().to_owned();
+            findings.into_iter().map(|finding| (finding.id, first(&finding.message))).collect()
+        };
+        let ruled = |examined: &Examined| -> Vec<(String, Outcome)> {
+            examined.findings.iter().map(|finding| (finding.id.clone(), finding.outcome)).collect()
+        };
+        let mut alone = device.clone();
+        let examined = try_cases(&mut alone);
+        let (shared, joined) = hear_cases_on_device(court(), &plan(), device, &Unwatched);
+        assert_eq!(ruled(&shared), ruled(&examined));
+        assert_eq!(told(joined.findings()), told(alone.findings()));
+        assert!(joined.seen.len() > 1, "{:?}", joined.seen);
+        let differs = |device: &Emulated| device.repeats().map(|repeats| repeats.differs);
+        assert_eq!(differs(&joined), differs(&alone));
     }
 
     #[test]

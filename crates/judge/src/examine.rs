@@ -190,6 +190,7 @@ fn settle(
     if let Some(error) = broken.first() {
         examined.findings.push(broken_off(error));
     } else if !caught && lost_s < SHRINK_TIME.as_secs_f64() {
+        subject.begin(cases.len());
         shrink_failures(cases, &failed, &mut examined.findings, subject, seed, watch);
     }
     examined
