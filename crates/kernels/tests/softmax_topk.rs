@@ -130,6 +130,26 @@ fn masked_logits_have_probability_zero() {
     }
 }
 
+/// Where masks are first met the way of summing changes, and the sum so far must not.
+#[test]
+fn a_mask_anywhere_is_as_good_as_a_very_low_logit() {
+    let row = normal(12_345, 2.0, 8);
+    let with = |places: &[usize], value: f32| {
+        let mut row = row.clone();
+        places.iter().for_each(|&place| row[place] = value);
+        row
+    };
+    for places in [&[0][..], &[4095], &[4096], &[9000], &[12_344], &[3, 5000, 12_300]] {
+        let low = run_f32(&with(places, -2000.0), 50, &Options::default(), 0);
+        for value in [f32::NEG_INFINITY, f32::MIN, -1e30, -1e25, -1e20, -1e9, -6e5, -1e5] {
+            let row = with(places, value);
+            check(&row, 50, &format!("{value} at {places:?}"));
+            let got = run_f32(&row, 50, &Options::default(), 0);
+            assert_eq!((&got.probs, &got.lse), (&low.probs, &low.lse), "{value} at {places:?}");
+        }
+    }
+}
+
 #[test]
 fn rows_without_a_softmax_spoil_no_others() {
     let vocab = 5000;

@@ -4,7 +4,7 @@ use std::arch::x86_64::*;
 
 use half::{bf16, f16};
 
-use super::{Arith, Compare, EXPONENT_MIN, Exp2, Load, LoadIntegers, Simd, Sort, nibble_shift};
+use super::{Arith, Compare, EXPONENT_MIN, Exp2, Load, LoadIntegers, Rank, Simd, nibble_shift};
 
 /// Proof that this CPU has AVX2 and FMA.
 #[derive(Clone, Copy, Debug)]
@@ -398,7 +398,7 @@ impl Exp2 for Avx2 {
 
     /// With a factor of 1 at the highest power of the polynomial, an addition takes the place of a multiplication and a copy.
     #[inline(always)]
-    fn add_exp2_scaled(self, sum: __m256, x: __m256, scaling: Scaling) -> __m256 {
+    fn add_exp2_scaled<const MASKED: bool>(self, sum: __m256, x: __m256, scaling: Scaling) -> __m256 {
         let (rest, power) = self.split(x, scaling);
         let [first, others @ ..] = SCALED_COEFFICIENTS;
         let mut p = Arith::<f32>::add(self, rest, Arith::<f32>::splat(self, first));
@@ -412,7 +412,7 @@ impl Exp2 for Avx2 {
 /// As the coefficients of [`Avx2::add_exp2`], divided by the first, which is left out. Off by 9.3e-8 at most.
 const SCALED_COEFFICIENTS: [f32; 5] = [7.291_857_2, 41.850_006, 181.116_73, 522.601_14, 753.954_3];
 
-impl Sort for Avx2 {}
+impl Rank for Avx2 {}
 
 impl LoadIntegers for Avx2 {
     #[inline(always)]

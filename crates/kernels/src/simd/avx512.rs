@@ -4,7 +4,7 @@ use std::arch::x86_64::*;
 
 use half::{bf16, f16};
 
-use super::{Arith, Compare, EXPONENT_MIN, Exp2, Load, LoadIntegers, Simd, Sort, nibble_shift};
+use super::{Arith, Compare, EXPONENT_MIN, Exp2, Load, LoadIntegers, Simd, nibble_shift};
 
 /// Proof that this CPU has AVX-512 F, BW, DQ and VL.
 #[derive(Clone, Copy, Debug)]
@@ -265,19 +265,16 @@ const EXP2_TABLE: [u32; 32] = [
     0x3ffa_83b3,
 ];
 
-/// What is added to bits that hold `32 n + j`, moved up to [`EXP2_SHIFT`], to make the bits of `2^(n + j / 32)`.
-const EXP2_OFFSETS: [u32; 32] = {
-    let mut offsets = EXP2_TABLE;
+/// By the last five bits of a thirty-second: the power of two of what it is more than an integer, less [`VERTEX`].
+const POWERS: [u32; 32] = {
+    let mut powers = EXP2_TABLE;
     let mut j = 0;
     while j < 32 {
-        offsets[j] = offsets[j].wrapping_sub((j as u32) << EXP2_SHIFT);
+        powers[(j + (32.0 * VERTEX) as usize) % 32] = EXP2_TABLE[j];
         j += 1;
     }
-    offsets
+    powers
 };
-
-/// From thirty-seconds to the exponent of an f32, behind 23 bits of mantissa.
-const EXP2_SHIFT: u32 = 23 - 5;
 
 /// `x * rate - exponent`, for many `x`.
 #[derive(Clone, Copy)]
@@ -285,8 +282,37 @@ pub(crate) struct Scaling {
     rate: __m512,
     /// `TO_THIRTY_SECONDS - exponent`
     origin: __m512,
+    /// `origin + VERTEX`
+    vertex: __m512,
     /// Where the result is -126: for smaller `x` too.
     low: __m512,
+}
+
+impl Avx512 {
+    /// Takes `x * rate - exponent` apart: returns `2^t`, for the nearest thirty-second less `RAISED`, and what it is more than
+    /// that `t`: `RAISED` give or take a sixty-fourth. The powers of thirty-seconds come from a table.
+    #[inline(always)]
+    fn split<const RAISED: bool>(self, x: __m512, scaling: Scaling) -> (__m512, __m512) {
+        let (origin, raised, table) =
+            if RAISED { (scaling.vertex, VERTEX, &POWERS) } else { (scaling.origin, 0.0, &EXP2_TABLE) };
+        // SAFETY: as above. The table fills two vectors.
+        unsafe {
+            let (front, back) =
+                (_mm512_loadu_ps(table.as_ptr().cast()), _mm512_loadu_ps(table[16..].as_ptr().cast()));
+            let nearest = _mm512_fmadd_ps(x, scaling.rate, scaling.origin);
+            let rest = _mm512_fmadd_ps(x, scaling.rate, _mm512_sub_ps(origin, nearest));
+            let fraction = _mm512_permutex2var_ps(front, _mm512_castps_si512(nearest), back);
+            let t = _mm512_sub_ps(nearest, _mm512_set1_ps(TO_THIRTY_SECONDS + raised));
+            (_mm512_scalef_ps(fraction, t), rest)
+        }
+    }
+
+    /// `x`, or where the power would be `2^-126`, for smaller ones.
+    #[inline(always)]
+    fn not_too_low(self, x: __m512, scaling: Scaling) -> __m512 {
+        // SAFETY: as above. In this order NaN stays.
+        unsafe { _mm512_max_ps(scaling.low, x) }
+    }
 }
 
 impl Exp2 for Avx512 {
@@ -296,33 +322,48 @@ impl Exp2 for Avx512 {
     fn scaling(self, rate: f32, exponent: f32) -> Scaling {
         let splat = |a| Arith::<f32>::splat(self, a);
         let low = (exponent + EXPONENT_MIN) / rate;
-        Scaling { rate: splat(rate), origin: splat(TO_THIRTY_SECONDS - exponent), low: splat(low) }
+        let origin = TO_THIRTY_SECONDS - exponent;
+        Scaling { rate: splat(rate), origin: splat(origin), vertex: splat(origin + VERTEX), low: splat(low) }
     }
 
-    /// To the nearest thirty-second by a table, and the rest of the way by the polynomial of degree 2 that is off by 5.3e-8
-    /// at most there. The table and its polynomial take as many instructions as a polynomial of degree 5 with
-    /// `vreduceps` and `vscalefps`, but these run where additions do, instead of where multiplications do.
+    /// The polynomial of degree 2 is off by 5.3e-8 at most.
     #[inline(always)]
     fn add_exp2(self, sum: __m512, x: __m512, scaling: Scaling) -> __m512 {
         const C1: f32 = 0.693_157_3;
         const C2: f32 = 0.240_226_5;
         let splat = |a| Arith::<f32>::splat(self, a);
-        // SAFETY: as above. The table fills two vectors.
+        let (power, rest) = self.split::<false>(self.not_too_low(x, scaling), scaling);
+        // SAFETY: as above.
         unsafe {
-            let table = EXP2_OFFSETS.as_ptr();
-            let (front, back) = (_mm512_loadu_si512(table.cast()), _mm512_loadu_si512(table.add(16).cast()));
-            // In this order NaN stays.
-            let x = _mm512_max_ps(scaling.low, x);
-            let nearest = _mm512_fmadd_ps(x, scaling.rate, scaling.origin);
-            let rest = _mm512_fmadd_ps(x, scaling.rate, _mm512_sub_ps(scaling.origin, nearest));
-            let nearest = _mm512_castps_si512(nearest);
-            let offset = _mm512_permutex2var_epi32(front, nearest, back);
-            let power = _mm512_add_epi32(offset, _mm512_slli_epi32::<EXP2_SHIFT>(nearest));
             let p = _mm512_fmadd_ps(_mm512_fmadd_ps(splat(C2), rest, splat(C1)), rest, splat(1.0));
-            _mm512_fmadd_ps(p, _mm512_castsi512_ps(power), sum)
+            _mm512_fmadd_ps(p, power, sum)
+        }
+    }
+
+    /// By what `(r + VERTEX)^2 + SQUARE` is more than `2^r`, on the average over its sixty-fourths, over what the power is less
+    /// because of [`VERTEX`].
+    const SCALE: f64 = 4.147_666_508_9 / 2.708_511_093_9;
+
+    const MASKS: bool = true;
+
+    /// The polynomial is a square and a number, which takes one multiplication less.
+    #[inline(always)]
+    fn add_exp2_scaled<const MASKED: bool>(self, sum: __m512, x: __m512, scaling: Scaling) -> __m512 {
+        /// With it the polynomial is off by 1.5e-7 at most, and by nothing on the average.
+        const SQUARE: f32 = 2.081_26;
+        let x = if MASKED { self.not_too_low(x, scaling) } else { x };
+        let (power, rest) = self.split::<true>(x, scaling);
+        // SAFETY: as above.
+        unsafe {
+            let p = _mm512_fmadd_ps(rest, rest, _mm512_set1_ps(SQUARE));
+            _mm512_fmadd_ps(p, power, sum)
         }
     }
 }
+
+/// Of degree 2, what is nearest to `2^r` is `c ((r + 1 / ln(2))^2 + d)`: one multiplication, if `1 / ln(2)` has been added to `r`. This is
+/// the sixteenth nearest to it, which can be added where the thirty-second is taken away, with no instruction of its own.
+const VERTEX: f32 = 23.0 / 16.0;
 
 /// Adding this rounds to a thirty-second; how many these are is then in the low bits.
 const TO_THIRTY_SECONDS: f32 = (3 << 17) as f32;
@@ -345,104 +386,6 @@ impl LoadIntegers for Avx512 {
             let shift = _mm512_set1_epi32(nibble_shift(i) as i32);
             let indices = _mm512_srlv_epi32(_mm512_loadu_si512(p.cast()), shift);
             _mm512_permutexvar_ps(indices, _mm512_loadu_ps(NUMBERS.as_ptr()))
-        }
-    }
-}
-
-/// Up to so many keys are sorted by a network, whose work grows as n log² n.
-const NETWORK_MAX: usize = 1 << 14;
-
-impl Sort for Avx512 {
-    /// A bitonic network (Batcher 1968), in the form in which all pairs have the larger key first.
-    #[inline(always)]
-    fn sort_falling(self, keys: &mut Vec<u64>) {
-        let len = keys.len();
-        if len > NETWORK_MAX {
-            return keys.sort_unstable_by(|a, b| b.cmp(a));
-        }
-        keys.resize(len.next_power_of_two().max(8), 0);
-        let (vectors, _) = keys.as_chunks_mut::<8>();
-        for v in &mut *vectors {
-            self.write(v, self.sort_vector(self.read(v)));
-        }
-        let mut size = 2;
-        while size <= vectors.len() {
-            for run in vectors.chunks_exact_mut(size) {
-                self.merge(run);
-            }
-            size *= 2;
-        }
-        keys.truncate(len);
-    }
-}
-
-impl Avx512 {
-    #[inline(always)]
-    fn read(self, keys: &[u64; 8]) -> __m512i {
-        // SAFETY: as above. The array has a vector's size.
-        unsafe { _mm512_loadu_si512(keys.as_ptr().cast()) }
-    }
-
-    #[inline(always)]
-    fn write(self, keys: &mut [u64; 8], v: __m512i) {
-        // SAFETY: as above. The array has a vector's size.
-        unsafe { _mm512_storeu_si512(keys.as_mut_ptr().cast(), v) }
-    }
-
-    /// Puts the larger of lanes `i` and `i ^ FLIP` into the lane that has no bit in common with `BIT`, for all `i`.
-    #[inline(always)]
-    fn exchange<const FLIP: i64, const BIT: i64>(self, v: __m512i) -> __m512i {
-        // SAFETY: as above.
-        unsafe {
-            let lanes = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
-            let partner = _mm512_permutexvar_epi64(_mm512_xor_si512(lanes, _mm512_set1_epi64(FLIP)), v);
-            let first = _mm512_testn_epi64_mask(lanes, _mm512_set1_epi64(BIT));
-            _mm512_mask_max_epu64(_mm512_min_epu64(v, partner), first, v, partner)
-        }
-    }
-
-    #[inline(always)]
-    fn sort_vector(self, v: __m512i) -> __m512i {
-        let pairs = self.exchange::<1, 1>(v);
-        let fours = self.exchange::<1, 1>(self.exchange::<3, 2>(pairs));
-        self.exchange::<1, 1>(self.exchange::<2, 2>(self.exchange::<7, 4>(fours)))
-    }
-
-    /// Sorts a vector whose lanes rise and then fall, or the other way round.
-    #[inline(always)]
-    fn sort_bitonic_vector(self, v: __m512i) -> __m512i {
-        self.exchange::<1, 1>(self.exchange::<2, 2>(self.exchange::<4, 4>(v)))
-    }
-
-    /// Merges the two sorted halves of `run`.
-    #[inline(always)]
-    fn merge(self, run: &mut [[u64; 8]]) {
-        let (front, back) = run.split_at_mut(run.len() / 2);
-        // SAFETY: as above.
-        let reverse = |v| unsafe { _mm512_permutexvar_epi64(_mm512_setr_epi64(7, 6, 5, 4, 3, 2, 1, 0), v) };
-        for (a, b) in front.iter_mut().zip(back.iter_mut().rev()) {
-            let (x, y) = (self.read(a), reverse(self.read(b)));
-            // SAFETY: as above.
-            let (larger, smaller) = unsafe { (_mm512_max_epu64(x, y), _mm512_min_epu64(x, y)) };
-            self.write(a, larger);
-            self.write(b, reverse(smaller));
-        }
-        let mut distance = run.len() / 4;
-        while distance > 0 {
-            for part in run.chunks_exact_mut(2 * distance) {
-                let (front, back) = part.split_at_mut(distance);
-                for (a, b) in front.iter_mut().zip(back) {
-                    let (x, y) = (self.read(a), self.read(b));
-                    // SAFETY: as above.
-                    let (larger, smaller) = unsafe { (_mm512_max_epu64(x, y), _mm512_min_epu64(x, y)) };
-                    self.write(a, larger);
-                    self.write(b, smaller);
-                }
-            }
-            distance /= 2;
-        }
-        for v in run {
-            self.write(v, self.sort_bitonic_vector(self.read(v)));
         }
     }
 }

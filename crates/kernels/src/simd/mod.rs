@@ -15,6 +15,8 @@
 macro_rules! features {
     ($token:ty, $features:literal) => {
         impl $crate::simd::Features for $token {
+            const FUSED: bool = true;
+
             fn call<R>(self, f: impl FnOnce() -> R) -> R {
                 /// # Safety
                 /// - The CPU has the features.
@@ -138,6 +140,12 @@ macro_rules! caches_x86_64 {
                 // SAFETY: needs SSE, which every x86-64 CPU has; a prefetch never faults, whatever the address.
                 unsafe { _mm_prefetch::<_MM_HINT_T1>(p.cast()) }
             }
+            #[inline(always)]
+            fn prefetch_near<T>(self, p: *const T) {
+                use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+                // SAFETY: as above.
+                unsafe { _mm_prefetch::<_MM_HINT_T0>(p.cast()) }
+            }
         }
     };
 }
@@ -148,18 +156,26 @@ mod avx2;
 mod avx512;
 #[cfg(target_arch = "aarch64")]
 mod neon;
+#[cfg(target_arch = "x86_64")]
+mod network;
 mod portable;
+mod rank;
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use avx2::Avx2;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use avx512::Avx512;
 
+pub(crate) use rank::{Rank, Ranking};
+
 use crate::element::Element;
 use crate::isa::Isa;
 
 /// Functions compiled for an instruction set.
 pub(crate) trait Features: Copy {
+    /// Whether `f64::mul_add` is an instruction.
+    const FUSED: bool;
+
     /// Calls `f`, which is `#[inline(always)]`, in a function of its own.
     fn call<R>(self, f: impl FnOnce() -> R) -> R;
 }
@@ -245,6 +261,10 @@ pub(crate) trait Caches: Copy {
 
     /// Asks for the cache line at `p`, which need not be readable, to be brought into the second level.
     fn prefetch<T>(self, p: *const T);
+
+    /// Asks for the cache line at `p`, which should be in the second level, to be brought into the first. Where lines come from
+    /// memory, this is slower on a Zen 4 than [`prefetch`](Caches::prefetch).
+    fn prefetch_near<T>(self, _p: *const T) {}
 }
 
 /// Compares vectors of f32.
@@ -355,9 +375,18 @@ pub(crate) trait Exp2: Arith<f32> {
     /// What [`add_exp2_scaled`](Exp2::add_exp2_scaled) multiplies the powers by.
     const SCALE: f64 = 1.0;
 
-    /// As [`add_exp2`](Exp2::add_exp2), with the power multiplied by [`SCALE`](Exp2::SCALE).
+    /// Whether `MASKED` makes a difference to [`add_exp2_scaled`](Exp2::add_exp2_scaled).
+    const MASKS: bool = false;
+
+    /// As [`add_exp2`](Exp2::add_exp2), with the power multiplied by [`SCALE`](Exp2::SCALE) and within 6 half units instead of 3. Unless
+    /// `MASKED`, it may be NaN for negative infinity, and for numbers below `-2^60 / rate`.
     #[inline(always)]
-    fn add_exp2_scaled(self, sum: Self::V, x: Self::V, scaling: Self::Scaling) -> Self::V {
+    fn add_exp2_scaled<const MASKED: bool>(
+        self,
+        sum: Self::V,
+        x: Self::V,
+        scaling: Self::Scaling,
+    ) -> Self::V {
         self.add_exp2(sum, x, scaling)
     }
 }
@@ -410,19 +439,10 @@ pub(crate) const RATE_MIN: f32 = 1e-30;
 /// Up to here a thirty-second counts in f32.
 pub(crate) const EXPONENT_MAX: f32 = (1 << 18) as f32;
 
-/// Sorts numbers.
-pub(crate) trait Sort: Features {
-    /// Sorts into falling order. None of the keys is zero.
-    #[inline(always)]
-    fn sort_falling(self, keys: &mut Vec<u64>) {
-        keys.sort_unstable_by(|a, b| b.cmp(a));
-    }
-}
-
 /// All that softmax asks of vectors, for logits of type `T`.
-pub(crate) trait LogitSimd<T>: Load<T, f32> + Compare + Exp2 + Sort + Caches {}
+pub(crate) trait LogitSimd<T>: Load<T, f32> + Compare + Exp2 + Rank + Caches {}
 
-impl<T, S: Load<T, f32> + Compare + Exp2 + Sort + Caches> LogitSimd<T> for S {}
+impl<T, S: Load<T, f32> + Compare + Exp2 + Rank + Caches> LogitSimd<T> for S {}
 
 /// A kernel, written once over the vectors of any instruction set.
 pub(crate) trait Op<T: Element> {

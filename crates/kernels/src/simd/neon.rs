@@ -11,7 +11,7 @@ use std::arch::is_aarch64_feature_detected;
 
 use half::{bf16, f16};
 
-use super::{Caches, Compare, EXPONENT_MIN, Exponents, Load, LoadIntegers, Simd, Sort, nibble_shift};
+use super::{Caches, Compare, EXPONENT_MIN, Exponents, Load, LoadIntegers, Rank, Simd, nibble_shift};
 
 /// Proof that this CPU has NEON.
 #[derive(Clone, Copy, Debug)]
@@ -284,7 +284,7 @@ impl Exponents for Neon {
     }
 }
 
-impl Sort for Neon {}
+impl Rank for Neon {}
 
 impl LoadIntegers for Neon {
     #[inline(always)]

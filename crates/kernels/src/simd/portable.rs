@@ -1,7 +1,7 @@
 //! Plain Rust on arrays of 8, for any CPU. The compiler vectorises it as far as the target's baseline goes.
 
 use super::{
-    Arith, Caches, Compare, EXPONENT_MIN, Exponents, Features, Load, LoadIntegers, Simd, Sort, nibble_shift,
+    Arith, Caches, Compare, EXPONENT_MIN, Exponents, Features, Load, LoadIntegers, Rank, Simd, nibble_shift,
 };
 use crate::element::Element;
 
@@ -12,6 +12,8 @@ pub(crate) struct Portable;
 const LANES: usize = 8;
 
 impl Features for Portable {
+    const FUSED: bool = false;
+
     #[inline(never)]
     fn call<R>(self, f: impl FnOnce() -> R) -> R {
         f()
@@ -143,7 +145,7 @@ impl Exponents for Portable {
     }
 }
 
-impl Sort for Portable {}
+impl Rank for Portable {}
 
 impl LoadIntegers for Portable {
     #[inline(always)]

@@ -2,7 +2,7 @@
 
 use half::bf16;
 
-use super::{EXPONENT_MAX, LogitOp, LogitSimd, Op, Simd};
+use super::{EXPONENT_MAX, LogitOp, LogitSimd, Op, Ranking, Simd};
 use crate::element::Element;
 use crate::isa::Isa;
 use crate::simd::Token;
@@ -128,7 +128,7 @@ impl LogitOp<f32> for Powers<'_> {
                     simd.store_acc(chunk.as_mut_ptr(), simd.add_exp2(zero, x, scaling));
                     continue;
                 }
-                simd.store_acc(chunk.as_mut_ptr(), simd.add_exp2_scaled(zero, x, scaling));
+                simd.store_acc(chunk.as_mut_ptr(), simd.add_exp2_scaled::<true>(zero, x, scaling));
                 chunk.iter_mut().for_each(|power| *power = (f64::from(*power) / S::SCALE) as f32);
             }
         }
@@ -157,12 +157,16 @@ fn powers_of_two_are_within_their_bound() {
             })
             .collect();
         for_each_token(|isa, token| {
-            let each = [false, true].map(|scaled| powers(token, &xs, rate, exponent, scaled));
-            for (&x, got) in xs.iter().zip(&each[0]).chain(xs.iter().zip(&each[1])) {
-                let t = f64::from(x) * f64::from(rate) - f64::from(exponent);
-                let off = (f64::from(*got) / t.exp2() - 1.0).abs();
-                let bound = (3.0 + 0.7 * (1.0 - t)) * unit;
-                assert!(t > 1.0 || off <= bound, "{isa}: 2^({x} * {rate} - {exponent}) is off by {off:e}");
+            for (scaled, units) in [(false, 3.0), (true, 6.0)] {
+                for (&x, got) in xs.iter().zip(powers(token, &xs, rate, exponent, scaled)) {
+                    let t = f64::from(x) * f64::from(rate) - f64::from(exponent);
+                    let off = (f64::from(got) / t.exp2() - 1.0).abs();
+                    let bound = (units + 0.7 * (1.0 - t)) * unit;
+                    assert!(
+                        t > 1.0 || off <= bound,
+                        "{isa}: 2^({x} * {rate} - {exponent}) is off by {off:e}"
+                    );
+                }
             }
         });
     }
@@ -184,31 +188,44 @@ fn powers_of_two_of_masked_numbers_are_as_good_as_nothing_and_those_of_nan_are_n
     });
 }
 
-/// Sorts keys.
-struct SortKeys<'a>(&'a mut Vec<u64>);
+/// Ranks numbers.
+struct RankFalling<'a>(&'a [u32], &'a mut Ranking);
 
-impl LogitOp<f32> for SortKeys<'_> {
+impl LogitOp<f32> for RankFalling<'_> {
     #[inline(always)]
     fn eval<S: LogitSimd<f32>>(self, simd: S) {
-        simd.sort_falling(self.0);
+        assert!(S::room(self.0.len()) >= self.0.len());
+        simd.rank_falling(self.0, self.1);
     }
 }
 
 #[test]
-fn keys_are_sorted_whatever_their_number() {
+fn numbers_are_ranked_whatever_their_number_and_however_alike() {
     let mut state = 1_u64;
     let mut random = || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        state
+        (state >> 32) as u32
     };
-    for len in (0..70).chain([255, 256, 257, 1000, 20_000]) {
-        let keys: Vec<u64> = (0..len).map(|_| random() | 1).collect();
-        let mut expected = keys.clone();
-        expected.sort_unstable_by(|a, b| b.cmp(a));
-        for_each_token(|isa, token| {
-            let mut got = keys.clone();
-            <f32 as crate::softmax_topk::sealed::Sealed>::dispatch(token, SortKeys(&mut got));
-            assert!(got == expected, "{isa}: {len} keys");
-        });
+    let mut rankings = Vec::new();
+    for_each_token(|isa, token| rankings.push((isa, token, Ranking::default())));
+    let lens = (0..70).chain([127, 128, 129, 255, 256, 257, 1000, 4096, 4097, 20_000]);
+    for (len, kind) in lens.flat_map(|len| (0..6).map(move |kind| (len, kind))) {
+        let numbers: Vec<u32> = (0..len)
+            .map(|i| match (kind, random()) {
+                (0, number) => number,
+                // Ties; numbers that only their last bits tell apart, with one far from them or without; in order.
+                (1, number) => number % 7,
+                (2, number) => number % 1000 + if i == len / 2 { u32::MAX / 2 } else { 0 },
+                (3, number) => u32::MAX - number % 3,
+                (4, _) => i,
+                (_, _) => u32::MAX - i,
+            })
+            .collect();
+        let mut expected: Vec<u32> = (0..len).collect();
+        expected.sort_by_key(|&place| std::cmp::Reverse(numbers[place as usize]));
+        for (isa, token, ranking) in &mut rankings {
+            <f32 as crate::softmax_topk::sealed::Sealed>::dispatch(*token, RankFalling(&numbers, ranking));
+            assert!(ranking.places == expected, "{isa}: {len} numbers of kind {kind}");
+        }
     }
 }

@@ -45,6 +45,7 @@ fn normal_draws(len: usize) -> Vec<f32> {
 fn candidates_and_groups_are_as_documented() {
     let draws = normal_draws(1 << 22);
     let documented = include_str!("mod.rs");
+    let mut others = Vec::new();
     for isa in Isa::ALL {
         let Some(token) = Token::new(isa) else { continue };
         for k in KS {
@@ -68,9 +69,10 @@ fn candidates_and_groups_are_as_documented() {
                 a.0, b.0, a.1, b.1, a.2, b.2, a.3, b.3
             );
             println!("{isa}: {row}");
-            if isa == Isa::Avx512 {
-                assert!(documented.contains(&row), "the documentation has another row than\n{row}");
+            if isa == Isa::Avx512 && !documented.contains(&row) {
+                others.push(row);
             }
         }
     }
+    assert!(others.is_empty(), "the documentation has other rows than\n{}", others.join("\n"));
 }

@@ -10,18 +10,21 @@
 //!
 //! - **Sum.** The online recurrence of Milakov and Gimelshein: terms are `2^(x * rate - e)`, and `e` follows the largest logit so
 //!   far. Here `e` is an integer, so that moving it multiplies the sum by a power of two and rounds nothing, however often
-//!   it is moved. A lane sums 64 terms in f32; these sums are summed in f64.
+//!   it is moved. A lane sums 64 terms in f32; these sums are summed in f64. With AVX-512 a term takes four fused multiplications:
+//!   a table brings it down to `2^r` for a sixty-fourth `r`, which is a square and a number, but for a factor of the whole sum.
+//!   Masked logits make that sum NaN; from there on they are raised to where the term is nothing, which takes an operation more.
 //! - **Candidates.** One comparison of the common maximum of four vectors (eight with AVX2) with a threshold puts the group on
 //!   a list, without a branch. After the tile, which is still in the first level of cache, the groups listed are searched, and what is
 //!   above the threshold is kept. The first tile's lane maxima give the threshold: one that leaves about `k` plus some
 //!   deviations, if the row is in random order. Should fewer than `k` be above it in the end, the row is searched again
 //!   without the guess, so the answer is exact for any order.
-//! - **Selection.** The candidates are cut down to `k` by bisection, counting how many are above the middle. These are sorted as
-//!   64-bit keys, the logit before the inverted index, by a bitonic network with AVX-512; their exponentials are
-//!   taken anew, in f64.
+//! - **Selection.** The candidates are cut down to about `k` by bisection, counting how many are above the middle. What is left is ranked:
+//!   with AVX-512 by a bitonic network of 32-bit keys, in registers up to 256 of them. A key is the leading bits of the logit before
+//!   its place; where these bits leave an order open, insertion settles it. The exponentials of the `k` are taken anew, in f64.
 //!
-//! While candidates are looked up and sorted, lines of what follows in memory are prefetched, into the second level; the scan
-//! then asks for one line less a block until the lead is used up.
+//! While candidates are looked up and ranked, lines of what follows in memory are prefetched, into the second level; the scan
+//! then asks for one line less a block until the lead is used up. Of rows that do not begin at a line, lines are brought into the first
+//! level as well, shortly before they are read: these take 10 % less on a Zen 4 for that.
 //!
 //! # Cost
 //!
@@ -36,13 +39,14 @@
 //! | k | candidates | groups searched | of the row read again, from the first level | rows searched again |
 //! |--:|--:|--:|--:|--:|
 //! | 1 | 3.7, 5.8 | 6, 8 | 1.1 %, 0.4 % | 0, 0 |
-//! | 5 | 17.2, 23.7 | 26, 29 | 5.2 %, 1.5 % | 0, 2 |
-//! | 50 | 104, 142 | 110, 148 | 22.0 %, 7.4 % | 1, 2 |
-//! | 256 | 407, 509 | 294, 465 | 58.9 %, 23.2 % | 0, 3 |
+//! | 5 | 17.7, 23.9 | 27, 30 | 5.4 %, 1.5 % | 0, 3 |
+//! | 50 | 101, 145 | 107, 152 | 21.4 %, 7.6 % | 2, 1 |
+//! | 256 | 394, 527 | 289, 481 | 57.7 %, 24.0 % | 0, 2 |
 //!
-//! On a Zen 4, whose AVX-512 goes in two halves, it is 1.03 to 1.18 times a pass of read, exp and sum for `k` up to 50 with two threads, and
-//! 1.11 to 1.34 for 256; one thread is bound by instructions: 1.17 to 1.50, and 1.41 to 2.06
-//! (`benches/records/2026-11-23-softmax-topk-zen4-floor.md`). What follows was measured when prefetches went to the first level.
+//! On a Zen 4, whose AVX-512 goes in two halves, one thread takes 1.10 to 1.33 times a pass of read, exp and sum for `k` up to 50, and 1.23 to
+//! 1.74 for 256, the most for short rows; two threads 1.04 to 1.19 and 1.10 to 1.29 where they share the bandwidth of one
+//! (`benches/records/2026-11-23-softmax-topk-zen4-floor.md`). What follows was measured before that way of summing and ranking, and
+//! when prefetches went to the first level.
 //!
 //! Measured on a Zen 5 (`benches/records/2026-11-21-softmax-topk-avx512-floor.md`), one thread, logits that no cache holds: 64 rows
 //! of 128256 take 0.95 ms for `k = 1` (34.7 GB/s, 8.7 exponentials a nanosecond) where reading alone takes 0.89 ms; a
@@ -67,9 +71,9 @@
 //!
 //! # Accuracy
 //!
-//! `exp2`, by a table of 32 and a polynomial of degree 2 with AVX-512 and by one of degree 5 elsewhere, is within 1.5 units in the last
-//! place, and its argument is rounded once. In the worst case a probability is
-//! off by `(73 + 0.7 log2(2 vocab)) u`, where `u` is half of the epsilon of f32, nearly all of it from 64 additions in f32;
+//! `exp2` of a term, by a table of 32 and a polynomial of degree 2 with AVX-512 and by one of degree 5 elsewhere, is within 3 units in the
+//! last place, and its argument is rounded once. In the worst case a probability is
+//! off by `(76 + 0.7 log2(32 vocab)) u`, where `u` is half of the epsilon of f32, nearly all of it from 64 additions in f32;
 //! ordinary rows come within four units in the last place (`tests/softmax_topk.rs` asserts both). `lse` is off by the same, and
 //! rounded. A row whose largest `x * rate` is beyond `2^18`, as logits of 200 000 make it, or any at a temperature above 1e30,
 //! is summed in f64 by the standard library, which takes some thirty times as long.

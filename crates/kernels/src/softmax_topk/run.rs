@@ -3,10 +3,10 @@
 use rayon::prelude::*;
 
 use super::candidates::Candidates;
-use super::cut::{order, value};
+use super::cut::order;
 use super::scan::{Row, Scan, Scratch, Sum, chunk_len, is_summable};
 use super::{Logit, Outputs, Shape};
-use crate::simd::{LogitOp, LogitSimd, Token};
+use crate::simd::{Features, LogitOp, LogitSimd, Ranking, Token};
 
 #[derive(Clone, Copy)]
 pub(super) enum Bias<'a> {
@@ -118,7 +118,7 @@ impl<T: Logit> LogitOp<T> for Rows<'_, T> {
         let Rows { problem, first, mut outputs } = self;
         let k = problem.k;
         let mut scratch = Scratch::new(k);
-        let mut keys = Vec::with_capacity(k);
+        let mut sorter = Sorter::default();
         for i in 0..outputs.probs.len() / k {
             let row = problem.row(first + i, 0, problem.shape.vocab);
             let sum = scan(simd, problem, row, k, &mut scratch);
@@ -127,7 +127,7 @@ impl<T: Logit> LogitOp<T> for Rows<'_, T> {
                 indices: &mut outputs.indices[i * k..(i + 1) * k],
                 lse: outputs.lse.as_deref_mut().map(|lse| &mut lse[i..=i]),
             };
-            finish(simd, problem, first + i, sum, &mut scratch.candidates, &mut keys, outputs);
+            finish(simd, problem, first + i, sum, &mut scratch.candidates, &mut sorter, outputs);
         }
     }
 }
@@ -175,7 +175,7 @@ impl<T: Logit> LogitOp<T> for Merge<'_, T> {
             candidates.extend(&part.values, &part.indices);
         }
         let sum = self.parts.iter().map(|part| part.sum).reduce(Sum::merge).expect("a row has chunks");
-        finish(simd, self.problem, self.row, sum, &mut candidates, &mut Vec::new(), self.outputs);
+        finish(simd, self.problem, self.row, sum, &mut candidates, &mut Sorter::default(), self.outputs);
     }
 }
 
@@ -199,6 +199,13 @@ fn scan<T: Logit, S: LogitSimd<T>>(
     }
 }
 
+/// Buffers to sort candidates with.
+#[derive(Default)]
+struct Sorter {
+    orders: Vec<u32>,
+    ranking: Ranking,
+}
+
 /// Writes the outputs of row `r`, from its sum and a superset of its `k` largest finite entries.
 #[inline(always)]
 fn finish<T: Logit, S: LogitSimd<T>>(
@@ -207,28 +214,26 @@ fn finish<T: Logit, S: LogitSimd<T>>(
     r: usize,
     sum: Sum,
     candidates: &mut Candidates,
-    keys: &mut Vec<u64>,
+    sorter: &mut Sorter,
     outputs: Outputs<'_>,
 ) {
     let Outputs { probs, indices, lse } = outputs;
     let (k, temperature) = (problem.k, f64::from(problem.temperature));
-    candidates.prune(simd, k, 0);
+    candidates.prune(simd, k, S::room(k) - k);
     let (values, from) = candidates.entries();
-    keys.clear();
+    let Sorter { orders, ranking } = sorter;
+    orders.clear();
     // Adding zero makes minus zero equal to zero.
-    keys.extend(values.iter().zip(from).map(
+    orders.extend(values.iter().map(
         #[inline(always)]
-        |(&value, &index)| u64::from(order(value + 0.0)) << 32 | u64::from(!index),
+        |&value| order(value + 0.0),
     ));
-    simd.call(
-        #[inline(always)]
-        || simd.sort_falling(keys),
-    );
-    let logit = |key: u64| f64::from(value((key >> 32) as u32));
-    let max = keys.first().map_or(f64::NEG_INFINITY, |&key| logit(key));
+    simd.rank_falling(orders, ranking);
+    let places = &ranking.places[..values.len().min(k)];
+    let max = places.first().map_or(f64::NEG_INFINITY, |&first| f64::from(values[first as usize]));
     let rate = problem.rate();
     let summed = max > f64::NEG_INFINITY && is_summable(rate, sum.exponent);
-    let mut sum = sum.sum * exp2(f64::from(sum.exponent) - max * f64::from(rate));
+    let mut sum = sum.sum * exp2::<S>(f64::from(sum.exponent) - max * f64::from(rate));
     if !(summed && sum > 0.5 && sum < f64::INFINITY) {
         sum = problem.row(r, 0, problem.shape.vocab).plain_sum(max, temperature);
     }
@@ -240,12 +245,17 @@ fn finish<T: Logit, S: LogitSimd<T>>(
         indices.iter_mut().zip(0..).for_each(|(index, i)| *index = i);
         return;
     }
-    let (rate, scale) = (std::f64::consts::LOG2_E / temperature, 1.0 / sum);
-    for ((prob, index), &key) in probs.iter_mut().zip(&mut *indices).zip(&*keys) {
-        *index = !(key as u32);
-        *prob = (exp2((logit(key) - max) * rate) * scale) as f32;
+    for ((prob, index), &place) in probs.iter_mut().zip(&mut *indices).zip(places) {
+        // SAFETY: places are those of values, and each value has its index.
+        unsafe {
+            (*prob, *index) = (*values.get_unchecked(place as usize), *from.get_unchecked(place as usize))
+        };
     }
-    let found = keys.len();
+    let found = places.len();
+    let (rate, scale) = (std::f64::consts::LOG2_E / temperature, 1.0 / sum);
+    for prob in &mut probs[..found] {
+        *prob = (exp2::<S>((f64::from(*prob) - max) * rate) * scale) as f32;
+    }
     if found < k {
         probs[found..].fill(0.0);
         let row = problem.row(r, 0, problem.shape.vocab);
@@ -256,7 +266,7 @@ fn finish<T: Logit, S: LogitSimd<T>>(
 
 /// `2^t` for `t <= 0`, to some units in the last place of f32; 0 far below the normal numbers of f32.
 #[inline(always)]
-fn exp2(t: f64) -> f64 {
+fn exp2<S: Features>(t: f64) -> f64 {
     /// Adding this rounds to an integer, which is then in the low bits.
     const TO_INTEGER: f64 = (3_u64 << 51) as f64;
     const SMALLEST: f64 = -1000.0;
@@ -267,6 +277,10 @@ fn exp2(t: f64) -> f64 {
     let integer = t + TO_INTEGER;
     let z = (t - (integer - TO_INTEGER)) * std::f64::consts::LN_2;
     // Taylor's, of degree 8: off by 2e-10 at most.
-    let p = TAYLOR.iter().fold(0.0, |p, c| p * z + c);
+    let p = TAYLOR.iter().fold(
+        0.0_f64,
+        #[inline(always)]
+        |p, &c| if S::FUSED { p.mul_add(z, c) } else { p * z + c },
+    );
     f64::from_bits(p.to_bits().wrapping_add(integer.to_bits() << 52))
 }

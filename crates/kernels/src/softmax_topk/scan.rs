@@ -3,7 +3,7 @@
 use super::Logit;
 use super::candidates::Candidates;
 use super::cut::{count_above, cut};
-use crate::simd::{EXPONENT_MAX, Exp2, LANES_MAX, LANES_MIN, LogitSimd, RATE_MIN, opaque};
+use crate::simd::{Compare, EXPONENT_MAX, Exp2, LANES_MAX, LANES_MIN, LogitSimd, RATE_MIN, opaque};
 
 /// `sum * 2^exponent`: the sum of the exponentials of a part of a row.
 #[derive(Clone, Copy, Debug)]
@@ -74,9 +74,13 @@ const TILE_MAX: usize = TILE_BLOCKS * BLOCK * LANES_MAX;
 /// How many logits a chunk has at most. A row's sum is that of its chunks, each scanned by itself, on whatever thread.
 const CHUNK_MAX: usize = 1 << 15;
 
-/// How many lines the prefetches, into the second level, are ahead of the loads, at least and at most: 16 and 64 KiB.
-const LEAD_MIN: usize = 256;
+/// How many lines the prefetches, into the second level, are ahead of the loads, at least and at most: 12 and 64 KiB.
+const LEAD_MIN: usize = 192;
 const LEAD_MAX: usize = 1024;
+
+/// How many lines the prefetches into the first level are ahead, for rows that do not begin at a line: each of their loads touches
+/// two.
+const NEAR: usize = 16;
 
 /// A cache line, in bytes.
 const LINE: usize = 64;
@@ -105,6 +109,8 @@ pub(super) struct Scratch {
     above: [u64; TILE_GROUPS],
     /// The largest of each lane, block by block, and two vectors behind them.
     maxima: [f32; TILE_BLOCKS * LANES_MAX + 2 * LANES_MAX],
+    /// The larger of some of these.
+    folded: [f32; TILE_BLOCKS * LANES_MAX / 2],
     /// How many lines the prefetches are ahead of the loads.
     lead: usize,
     #[cfg(test)]
@@ -130,11 +136,38 @@ impl Scratch {
             hits: [0; TILE_GROUPS + 1],
             above: [0; TILE_GROUPS],
             maxima: [0.0; TILE_BLOCKS * LANES_MAX + 2 * LANES_MAX],
+            folded: [0.0; TILE_BLOCKS * LANES_MAX / 2],
             lead: LEAD_MIN,
             #[cfg(test)]
             counts: Counts::default(),
         }
     }
+}
+
+/// Fewer values, if there are many times `rank`: the larger of each pair, and again. The `rank` largest are mostly still there.
+///
+/// # Safety
+/// - `len` values can be read at `values`.
+#[inline(always)]
+unsafe fn fold<S: Compare>(
+    simd: S,
+    mut values: *const f32,
+    mut len: usize,
+    rank: usize,
+    folded: &mut [f32],
+) -> (*const f32, usize) {
+    while len.is_multiple_of(4 * S::LANES) && len >= 16 * rank {
+        len /= 2;
+        for i in (0..len).step_by(S::LANES) {
+            // SAFETY: the caller vouches for twice `len` values, or they were written here; half of them fit.
+            unsafe {
+                let larger = simd.max(simd.load(values.add(i)), simd.load(values.add(len + i)));
+                simd.store_acc(folded[i..].as_mut_ptr(), larger);
+            }
+        }
+        values = folded.as_ptr();
+    }
+    (values, len)
 }
 
 /// Scans one row.
@@ -148,6 +181,8 @@ pub(super) struct Scan<'a, T, S, const BIASED: bool> {
     rate: f32,
     k: usize,
     scratch: &'a mut Scratch,
+    /// Whether logits have been met that are masked, or NaN.
+    masked: bool,
     /// How many entries of the scratch buffers belong to the tile.
     hits: usize,
     blocks: usize,
@@ -156,6 +191,7 @@ pub(super) struct Scan<'a, T, S, const BIASED: bool> {
 /// The state of the online softmax: logit `x` counts as `2^(x * rate - exponent)`.
 ///
 /// The exponent is an integer, so that changing it rounds nothing, and is not below the largest `x * rate` so far, nor much above.
+#[derive(Clone, Copy)]
 struct Running<S: Exp2> {
     exponent: f32,
     scaling: S::Scaling,
@@ -180,7 +216,7 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
         let bias = row.bias.unwrap_or_default();
         assert!(bias.len() == if BIASED { row.logits.len() } else { 0 });
         let offset = row.offset as u32;
-        Scan { simd, logits: row.logits, bias, offset, rate, k, scratch, hits: 0, blocks: 0 }
+        Scan { simd, logits: row.logits, bias, offset, rate, k, scratch, masked: false, hits: 0, blocks: 0 }
     }
 
     /// The sum of the row's exponentials. Afterwards the `k` largest entries are among the candidates, except for entries of
@@ -272,14 +308,40 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
     /// As [`tile`](Scan::tile), for no more than can be summed in f32.
     #[inline(always)]
     fn part(&mut self, start: usize, end: usize, running: &mut Running<S>, threshold: f32) {
+        if S::MASKS && !self.masked {
+            let before = (*running, self.hits, self.blocks);
+            self.add_part::<false>(start, end, running, threshold);
+            if !running.total.is_nan() {
+                return;
+            }
+            (*running, self.hits, self.blocks) = before;
+            self.masked = true;
+        }
+        self.add_part::<true>(start, end, running, threshold);
+    }
+
+    /// As [`part`](Scan::part); the sum may be NaN if a logit is masked and `MASKED` is not set.
+    #[inline(always)]
+    fn add_part<const MASKED: bool>(
+        &mut self,
+        start: usize,
+        end: usize,
+        running: &mut Running<S>,
+        threshold: f32,
+    ) {
         let simd = self.simd;
         let threshold = simd.splat(threshold);
         let mut lead = self.scratch.lead;
         let whole = start + (end - start) / Self::BLOCK_LEN * Self::BLOCK_LEN;
         for i in (start..whole).step_by(Self::BLOCK_LEN) {
-            let ahead = self.logits.as_ptr().wrapping_add(i).wrapping_byte_add(lead * LINE);
+            let here = self.logits.as_ptr().wrapping_add(i);
             for line in 0..Self::BLOCK_LEN * size_of::<T>() / LINE {
-                simd.prefetch(ahead.wrapping_byte_add(line * LINE));
+                simd.prefetch(here.wrapping_byte_add((lead + line) * LINE));
+            }
+            if !here.addr().is_multiple_of(LINE) {
+                for line in 0..Self::BLOCK_LEN * size_of::<T>() / LINE {
+                    simd.prefetch_near(here.wrapping_byte_add((NEAR + line) * LINE));
+                }
             }
             lead -= usize::from(lead > LEAD_MIN);
             let mut v = [threshold; BLOCK];
@@ -289,14 +351,14 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
             }
             self.compare(i, v, running, threshold);
             if S::MANY_REGISTERS {
-                self.add(v, running);
+                self.add::<MASKED>(v, running);
             } else {
                 let i = opaque(i);
                 for u in 0..BLOCK {
                     // SAFETY: as above.
                     let v = unsafe { self.load(i + u * S::LANES) };
                     let sum = &mut running.sums[u % S::SUMS];
-                    *sum = simd.add_exp2_scaled(*sum, v, running.scaling);
+                    *sum = simd.add_exp2_scaled::<MASKED>(*sum, v, running.scaling);
                 }
             }
         }
@@ -306,7 +368,8 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
                 *v = self.load_upto(whole + u * S::LANES);
             }
             self.compare(whole, v, running, threshold);
-            self.add(v, running);
+            // Behind the end of the row all is masked.
+            self.add::<true>(v, running);
         }
         self.scratch.lead = lead;
         let [a, b, c, d] = running.sums;
@@ -316,10 +379,10 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
 
     /// Adds a block to the sums.
     #[inline(always)]
-    fn add(&self, v: [S::V; BLOCK], running: &mut Running<S>) {
+    fn add<const MASKED: bool>(&self, v: [S::V; BLOCK], running: &mut Running<S>) {
         for (u, v) in v.into_iter().enumerate() {
             let sum = &mut running.sums[u % S::SUMS];
-            *sum = self.simd.add_exp2_scaled(*sum, v, running.scaling);
+            *sum = self.simd.add_exp2_scaled::<MASKED>(*sum, v, running.scaling);
         }
     }
 
@@ -354,12 +417,13 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
 
     /// How many of the first tile to leave above the threshold, so that some more than `k` of the whole row are.
     ///
-    /// How many of the `k` largest are in the tile is nearly Poisson distributed if the row is in random order, and rarely
-    /// more than four deviations from what is expected. Where it is, there will be too few candidates, and all is searched.
+    /// How many of the `k` largest are in the tile is nearly binomially distributed if the row is in random order, and rarely
+    /// more than three deviations from what is expected. Where it is, there will be too few candidates, and all is searched.
     #[inline(always)]
     fn guess_rank(&self, tile_end: usize) -> usize {
-        let expected = self.k as f64 * tile_end as f64 / self.logits.len() as f64;
-        let rank = (expected + 2.5 * expected.sqrt() + 1.5) as usize;
+        let share = tile_end as f64 / self.logits.len() as f64;
+        let expected = self.k as f64 * share;
+        let rank = (expected + 2.5 * (expected * (1.0 - share)).sqrt() + 1.5) as usize;
         rank.min(self.k)
     }
 
@@ -370,11 +434,15 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
         if rank > len {
             return;
         }
-        let (simd, maxima) = (self.simd, self.scratch.maxima.as_ptr());
+        let simd = self.simd;
+        let (maxima, folded) = (self.scratch.maxima.as_ptr(), &mut self.scratch.folded);
         let cut = simd.call(
             #[inline(always)]
             // SAFETY: filled up to two vectors behind `len`, and `rank` is not zero. If there is a NaN, no threshold matters.
-            || unsafe { cut(simd, maxima, len, rank, rank / 16, f32::NEG_INFINITY) },
+            || unsafe {
+                let (values, len) = fold(simd, maxima, len, rank, folded);
+                cut(simd, values, len, rank, rank / 16, f32::NEG_INFINITY)
+            },
         );
         let threshold = if cut.above >= rank { cut.threshold } else { cut.threshold.next_down() };
         self.scratch.candidates.raise_threshold(threshold);
@@ -420,10 +488,12 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
         self.make_room();
         let threshold = self.simd.splat(self.scratch.candidates.threshold());
         // First all comparisons, then all that depends on how they came out, as that may be mispredicted.
+        let mut lead = self.scratch.lead;
         for hit in 0..self.hits.min(TILE_GROUPS) {
-            self.prefetch_some(tile_end);
+            lead = self.prefetch_some(tile_end, lead);
             self.scratch.above[hit] = self.above(self.scratch.hits[hit] as usize, threshold);
         }
+        self.scratch.lead = lead;
         let groups = self.scratch.hits.iter().zip(&self.scratch.above).take(self.hits);
         let (logits, bias, offset) = (self.logits.as_ptr(), self.bias.as_ptr(), self.offset);
         // SAFETY: there is room for a whole tile. A group begins in the row, and what is behind the end of the row is not
@@ -506,15 +576,15 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
         }
     }
 
-    /// As [`prefetch`](Scan::prefetch), some lines, without a branch.
+    /// As [`prefetch`](Scan::prefetch), some lines, without a branch: from one lead to the next.
     #[inline(always)]
-    fn prefetch_some(&mut self, i: usize) {
+    fn prefetch_some(&self, i: usize, lead: usize) -> usize {
         const SOME: usize = 4;
-        let ahead = self.logits.as_ptr().wrapping_add(i).wrapping_byte_add(self.scratch.lead * LINE);
+        let ahead = self.logits.as_ptr().wrapping_add(i).wrapping_byte_add(lead * LINE);
         for line in 0..SOME {
             self.simd.prefetch(ahead.wrapping_byte_add(line * LINE));
         }
-        self.scratch.lead = LEAD_MAX.min(self.scratch.lead + SOME);
+        LEAD_MAX.min(lead + SOME)
     }
 
     /// # Safety

@@ -45,13 +45,13 @@ pub(crate) fn oracle(row: &[f32], k: usize, temperature: f32) -> Answer<f64> {
 
 /// How far a probability may be from the definition, relative to it.
 ///
-/// With `u` the rounding of f32, half of its epsilon: a term of the sum is off by `3 u` (polynomial 1.5 u, its evaluation) and
+/// With `u` the rounding of f32, half of its epsilon: a term of the sum is off by `6 u` (polynomial 2.4 u, its evaluation) and
 /// by the rounding of its exponent, `ln(2) u` for each of the bits that it is below the largest; weighted by the terms, these
-/// are at most `log2(vocab)` bits and the one by which the reference may be above. 64 terms are added to a lane in f32 and
+/// are at most `log2(vocab)` bits and the five by which the reference may be above. 64 terms are added to a lane in f32 and
 /// five more times until there is one sum. The result is rounded once.
 pub(crate) fn budget(vocab: usize) -> f64 {
     let u = f64::from(f32::EPSILON) / 2.0;
-    (3.0 + 0.7 * ((vocab as f64).log2() + 1.0) + 69.0 + 1.0) * u
+    (6.0 + 0.7 * ((vocab as f64).log2() + 5.0) + 69.0 + 1.0) * u
 }
 
 /// Below this a probability is no normal number of f32, and rounds by a fixed step.
