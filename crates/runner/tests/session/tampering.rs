@@ -208,10 +208,15 @@ fn work_while_the_inputs_are_written_counts() {
         let source = format!("#define SPINS {}\n#include \"tribunal.h\"\n{spin}", i32::from(spins));
         let Some(mut session) = start(&crate::toy::c_source(&source)) else { return };
         forward(&mut session, &example, StateId(0)).unwrap();
-        let answer = forward(&mut session, &example, StateId(1)).unwrap();
-        // To write 32 MiB takes some milliseconds.
-        assert_eq!(answer.cpu_s > 1e-3, spins, "{answer:?}");
-        assert!(!spins || answer.wall_s > 1e-3, "{}", answer.wall_s);
+        // To write 32 MiB takes some milliseconds. On a busy machine a thread that spins may wait as long, but not every time.
+        let counted = |state| {
+            let answer = forward(&mut session, &example, StateId(state)).unwrap();
+            let counts = answer.cpu_s > 1e-3;
+            assert!(!counts || answer.wall_s > 1e-3, "{} s of work in {} s", answer.cpu_s, answer.wall_s);
+            counts
+        };
+        let calls = if spins { 8 } else { 1 };
+        assert_eq!((1..=calls).any(counted), spins);
     }
 }
 
