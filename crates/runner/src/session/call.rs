@@ -98,7 +98,7 @@ impl Session {
             inputs,
             results,
         });
-        let (cpu_start, start) = (self.host.clock.read()?, Instant::now());
+        let (cpu_start, start) = (self.cpu()?, Instant::now());
         let sent = self.host.link.send_json_with(&prepare, &[inputs_arena.fd()]);
         self.host.said(&self.limits, "preparing a call", sent)?;
         match self.hear(self.limits.load_s)? {
