@@ -289,8 +289,8 @@ pub(crate) struct Scaling {
 }
 
 impl Avx512 {
-    /// Takes `x * rate - exponent` apart: returns `2^t`, for the nearest thirty-second less `RAISED`, and what it is more than
-    /// that `t`: `RAISED` give or take a sixty-fourth. The powers of thirty-seconds come from a table.
+    /// Takes `x * rate - exponent` apart: returns `2^t` and what it is more than `t`, which is the nearest thirty-second, less
+    /// [`VERTEX`] if `RAISED`. The powers of thirty-seconds come from a table.
     #[inline(always)]
     fn split<const RAISED: bool>(self, x: __m512, scaling: Scaling) -> (__m512, __m512) {
         let (origin, raised, table) =
@@ -340,8 +340,8 @@ impl Exp2 for Avx512 {
         }
     }
 
-    /// By what `(r + VERTEX)^2 + SQUARE` is more than `2^r`, on the average over its sixty-fourths, over what the power is less
-    /// because of [`VERTEX`].
+    /// How many times `2^r` the square and the number are, on the average for `r` within a sixty-fourth of zero; the power in turn
+    /// is `2^VERTEX` times too small.
     const SCALE: f64 = 4.147_666_508_9 / 2.708_511_093_9;
 
     const MASKS: bool = true;
