@@ -4,7 +4,9 @@ use std::arch::x86_64::*;
 
 use half::{bf16, f16};
 
-use super::{Arith, Compare, EXPONENT_MIN, Exp2, Load, LoadIntegers, Simd, nibble_shift};
+use super::{
+    Arith, Compare, EXPONENT_MIN, Exp2, Load, LoadIntegers, Simd, list_bits_one_by_one, nibble_shift,
+};
 
 /// Proof that this CPU has AVX-512 F, BW, DQ and VL.
 #[derive(Clone, Copy, Debug)]
@@ -227,6 +229,59 @@ impl Compare for Avx512 {
         // SAFETY: as above.
         unsafe { _mm512_storeu_ps(p, _mm512_maskz_compress_ps(mask as u16, v)) }
     }
+    #[inline(always)]
+    unsafe fn list_bits(self, starts: &[u32], masks: &[u64], p: *mut u32) -> usize {
+        // SAFETY: the CPU has what the first needs; the caller vouches for the numbers.
+        unsafe {
+            if is_x86_feature_detected!("avx512vbmi2") {
+                list_bits_packed(starts, masks, p)
+            } else {
+                list_bits_one_by_one(starts, masks, p)
+            }
+        }
+    }
+}
+
+/// [`Compare::list_bits`] by packing the numbers of bits.
+///
+/// # Safety
+/// - As there.
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi2,popcnt")]
+unsafe fn list_bits_packed(starts: &[u32], masks: &[u64], p: *mut u32) -> usize {
+    const NUMBERS: [i8; 64] = {
+        let mut numbers = [0; 64];
+        let mut i = 0;
+        while i < numbers.len() {
+            numbers[i] = i as i8;
+            i += 1;
+        }
+        numbers
+    };
+    // SAFETY: reads the 64 bytes.
+    let numbers = unsafe { _mm512_loadu_epi8(NUMBERS.as_ptr()) };
+    let mut len = 0;
+    for (&start, &mask) in starts.iter().zip(masks) {
+        let start = _mm512_set1_epi32(start as i32);
+        let packed = _mm512_maskz_compress_epi8(mask, numbers);
+        let bits = mask.count_ones() as usize;
+        let write = |at: usize, packed: __m128i| {
+            let numbers = _mm512_add_epi32(start, _mm512_cvtepu8_epi32(packed));
+            // SAFETY: less than a vector behind the last bit of this mask, as the caller vouches.
+            unsafe { _mm512_storeu_epi32(p.add(len + at).cast(), numbers) }
+        };
+        write(0, _mm512_castsi512_si128(packed));
+        if bits > 16 {
+            write(16, _mm512_extracti32x4_epi32::<1>(packed));
+        }
+        if bits > 32 {
+            write(32, _mm512_extracti32x4_epi32::<2>(packed));
+        }
+        if bits > 48 {
+            write(48, _mm512_extracti32x4_epi32::<3>(packed));
+        }
+        len += bits;
+    }
+    len
 }
 
 /// `2^(j / 32)` for `j` from 0, as the bits of an f32.

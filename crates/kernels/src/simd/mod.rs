@@ -300,6 +300,17 @@ pub(crate) trait Compare: Load<f32, f32> + Features {
         mask
     }
 
+    /// Writes, for every bit that is set in every mask, where its group starts plus its number; and anything behind. Returns how many
+    /// were written.
+    ///
+    /// # Safety
+    /// - As many numbers as there are bits can be written at `p`, and [`LANES_MAX`] more.
+    #[inline(always)]
+    unsafe fn list_bits(self, starts: &[u32], masks: &[u64], p: *mut u32) -> usize {
+        // SAFETY: the caller vouches for the numbers.
+        unsafe { list_bits_one_by_one(starts, masks, p) }
+    }
+
     /// Writes the lanes whose bit is set in `mask`, next to each other, and anything behind them.
     ///
     /// # Safety
@@ -319,6 +330,44 @@ pub(crate) trait Compare: Load<f32, f32> + Features {
             mask &= mask - 1;
         }
     }
+}
+
+/// Calls `visit` with the start of every mask plus the number of each of its bits, and whether there is such a bit: mostly there are one or
+/// two, and which of these cannot be predicted; so it is called for two in any case.
+#[inline(always)]
+pub(crate) fn each_bit(starts: &[u32], masks: &[u64], mut visit: impl FnMut(u32, bool)) {
+    for (&start, &mask) in starts.iter().zip(masks) {
+        let mut mask = mask;
+        loop {
+            for _ in 0..2 {
+                visit(start + mask.trailing_zeros() % u64::BITS, mask != 0);
+                mask &= mask.wrapping_sub(1);
+            }
+            if mask == 0 {
+                break;
+            }
+        }
+    }
+}
+
+/// [`Compare::list_bits`] without vectors.
+///
+/// # Safety
+/// - As there.
+#[inline(always)]
+unsafe fn list_bits_one_by_one(starts: &[u32], masks: &[u64], p: *mut u32) -> usize {
+    let mut len = 0;
+    each_bit(
+        starts,
+        masks,
+        #[inline(always)]
+        |number, counts| {
+            // SAFETY: the caller vouches for `len` and more.
+            unsafe { *p.add(len) = number };
+            len += usize::from(counts);
+        },
+    );
+    len
 }
 
 /// The same number, though the compiler cannot tell: so what is read at it will not be taken for what was read before.

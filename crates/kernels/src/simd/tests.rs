@@ -2,7 +2,7 @@
 
 use half::bf16;
 
-use super::{EXPONENT_MAX, LogitOp, LogitSimd, Op, Ranking, Simd};
+use super::{EXPONENT_MAX, LANES_MAX, LogitOp, LogitSimd, Op, Ranking, Simd};
 use crate::element::Element;
 use crate::isa::Isa;
 use crate::simd::Token;
@@ -228,4 +228,46 @@ fn numbers_are_ranked_whatever_their_number_and_however_alike() {
             assert!(ranking.places == expected, "{isa}: {len} numbers of kind {kind}");
         }
     }
+}
+
+/// Lists the bits of masks; the list is cut to what was said to be written.
+struct ListBits<'a> {
+    starts: &'a [u32],
+    masks: &'a [u64],
+    list: &'a mut Vec<u32>,
+}
+
+impl LogitOp<f32> for ListBits<'_> {
+    #[inline(always)]
+    fn eval<S: LogitSimd<f32>>(self, simd: S) {
+        let bits: u32 = self.masks.iter().map(|mask| mask.count_ones()).sum();
+        self.list.resize(bits as usize + LANES_MAX, 0);
+        // SAFETY: the list has room for the bits and a vector.
+        let len = unsafe { simd.list_bits(self.starts, self.masks, self.list.as_mut_ptr()) };
+        self.list.truncate(len);
+    }
+}
+
+#[test]
+fn bits_are_listed_whatever_their_number() {
+    let masks: Vec<u64> = (0..=64)
+        .flat_map(|bits| {
+            let low = u64::MAX.checked_shr(64 - bits).unwrap_or(0);
+            [low, low.reverse_bits(), low.rotate_left(29), 0x8421_0842_1084_2109 & low]
+        })
+        .collect();
+    let starts: Vec<u32> = (0..masks.len() as u32).map(|i| i * 64 + 5).collect();
+    let expected: Vec<u32> = (starts.iter().zip(&masks))
+        .flat_map(|(start, mask)| (0..64).filter(move |bit| mask >> bit & 1 == 1).map(move |bit| start + bit))
+        .collect();
+    for_each_token(|isa, token| {
+        for end in [0, 1, 5, masks.len()] {
+            let mut list = Vec::new();
+            let bits = ListBits { starts: &starts[..end], masks: &masks[..end], list: &mut list };
+            <f32 as crate::softmax_topk::sealed::Sealed>::dispatch(token, bits);
+            assert!(expected.starts_with(&list), "{isa}, {end} masks");
+            let count: u32 = masks[..end].iter().map(|mask| mask.count_ones()).sum();
+            assert_eq!(list.len(), count as usize, "{isa}, {end} masks");
+        }
+    });
 }

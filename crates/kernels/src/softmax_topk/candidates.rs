@@ -1,7 +1,7 @@
 //! The entries of a row that may be among its `k` largest.
 
 use super::cut::cut;
-use crate::simd::{Compare, LANES_MAX};
+use crate::simd::{Compare, LANES_MAX, each_bit};
 
 /// Entries of a row above a threshold, in the order of their indices.
 pub(super) struct Candidates {
@@ -57,38 +57,44 @@ impl Candidates {
         (&self.values[..self.len], &self.indices[..self.len])
     }
 
-    /// Adds entry `start + bit` for every bit of `above`, for every `(start, above)` in `groups`.
+    /// Adds the entries `start + bit` for every bit of every mask; `value` says what they are.
     ///
     /// # Safety
     /// - There is [`room`](Candidates::room) for them.
-    /// - `entry` may be called with each of them, and with each `start`.
+    /// - `value` may be called with each of them, and with each start.
     #[inline(always)]
-    pub(super) unsafe fn push(
+    pub(super) unsafe fn push<S: Compare>(
         &mut self,
-        groups: impl Iterator<Item = (u32, u64)>,
-        entry: impl Fn(u32) -> (f32, u32),
+        simd: S,
+        starts: &[u32],
+        masks: &[u64],
+        value: impl Fn(u32) -> f32,
     ) {
+        /// With fewer masks, lists of bits are so short that the ends of loops over them are guessed wrongly too often.
+        const MANY: usize = 8;
         let (values, indices) = (self.values.as_mut_ptr(), self.indices.as_mut_ptr());
-        let mut len = self.len;
-        for (start, mut above) in groups {
-            // Mostly there are one or two bits, and which of these cannot be predicted; so two entries are written in any case.
-            loop {
-                for _ in 0..2 {
-                    let (value, index) = entry(start + above.trailing_zeros() % u64::BITS);
-                    // SAFETY: `len` is not above the capacity, as the caller vouches, and there is padding behind it.
-                    unsafe {
-                        *values.add(len) = value;
-                        *indices.add(len) = index;
-                    }
-                    len += usize::from(above != 0);
-                    above &= above.wrapping_sub(1);
+        // SAFETY: `len` and what is added is not above the capacity, as the caller vouches, and there is padding behind it.
+        unsafe {
+            if masks.len() >= MANY {
+                let added = simd.list_bits(starts, masks, indices.add(self.len));
+                for i in self.len..self.len + added {
+                    *values.add(i) = value(*indices.add(i));
                 }
-                if above == 0 {
-                    break;
-                }
+                self.len += added;
+            } else {
+                let mut len = self.len;
+                each_bit(
+                    starts,
+                    masks,
+                    #[inline(always)]
+                    |index, counts| {
+                        (*values.add(len), *indices.add(len)) = (value(index), index);
+                        len += usize::from(counts);
+                    },
+                );
+                self.len = len;
             }
         }
-        self.len = len;
     }
 
     /// Adds the lanes of `v` that have a bit in `above`; the index of the first lane is `start`.

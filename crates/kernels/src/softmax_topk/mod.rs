@@ -43,10 +43,10 @@
 //! | 50 | 101, 145 | 107, 152 | 21.4 %, 7.6 % | 2, 1 |
 //! | 256 | 394, 527 | 289, 481 | 57.7 %, 24.0 % | 0, 2 |
 //!
-//! On a Zen 4, whose AVX-512 goes in two halves, one thread takes 1.10 to 1.33 times a pass of read, exp and sum for `k` up to 50, and 1.23 to
-//! 1.74 for 256, the most for short rows; two threads 1.04 to 1.19 and 1.10 to 1.29 where they share the bandwidth of one
-//! (`benches/records/2026-11-23-softmax-topk-zen4-floor.md`). What follows was measured before that way of summing and ranking, and
-//! when prefetches went to the first level.
+//! On a Zen 4, whose AVX-512 goes in two halves, one call after another, one thread takes 1.06 to 1.24 times a pass of read, exp and sum for
+//! `k` up to 50, and 1.17 to 1.61 for 256, the most for short rows; two threads 1.07 to 1.20 and 1.14 to 1.22 where they share the
+//! bandwidth of one (`benches/records/2026-11-23-softmax-topk-zen4-floor.md`). What follows was measured before that way of summing and
+//! ranking, and when prefetches went to the first level.
 //!
 //! Measured on a Zen 5 (`benches/records/2026-11-21-softmax-topk-avx512-floor.md`), one thread, logits that no cache holds: 64 rows
 //! of 128256 take 0.95 ms for `k = 1` (34.7 GB/s, 8.7 exponentials a nanosecond) where reading alone takes 0.89 ms; a

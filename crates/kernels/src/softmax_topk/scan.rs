@@ -486,28 +486,33 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
     #[inline(always)]
     fn visit_few(&mut self, tile_end: usize) {
         self.make_room();
-        let threshold = self.simd.splat(self.scratch.candidates.threshold());
+        let simd = self.simd;
+        let threshold = simd.splat(self.scratch.candidates.threshold());
         // First all comparisons, then all that depends on how they came out, as that may be mispredicted.
         let mut lead = self.scratch.lead;
-        for hit in 0..self.hits.min(TILE_GROUPS) {
+        let hits = self.hits.min(TILE_GROUPS);
+        for hit in 0..hits {
             lead = self.prefetch_some(tile_end, lead);
-            self.scratch.above[hit] = self.above(self.scratch.hits[hit] as usize, threshold);
+            let start = self.scratch.hits[hit];
+            self.scratch.above[hit] = self.above(start as usize, threshold);
+            self.scratch.hits[hit] = self.offset + start;
         }
         self.scratch.lead = lead;
-        let groups = self.scratch.hits.iter().zip(&self.scratch.above).take(self.hits);
-        let (logits, bias, offset) = (self.logits.as_ptr(), self.bias.as_ptr(), self.offset);
-        // SAFETY: there is room for a whole tile. A group begins in the row, and what is behind the end of the row is not
-        // above; a bias is as long.
+        let (starts, masks) = (&self.scratch.hits[..hits], &self.scratch.above[..hits]);
+        let offset = self.offset as usize;
+        let (logits, bias) =
+            (self.logits.as_ptr().wrapping_sub(offset), self.bias.as_ptr().wrapping_sub(offset));
+        // SAFETY: there is room for a whole tile. Groups begin in the row, and what is behind the end of the row is not above; a bias is
+        // as long.
         unsafe {
             self.scratch.candidates.push(
-                groups.map(
-                    #[inline(always)]
-                    |(&i, &above)| (i, above),
-                ),
+                simd,
+                starts,
+                masks,
                 #[inline(always)]
                 |i| {
-                    let logit = (*logits.add(i as usize)).to_f32();
-                    (if BIASED { logit + *bias.add(i as usize) } else { logit }, offset + i)
+                    let logit = (*logits.wrapping_add(i as usize)).to_f32();
+                    if BIASED { logit + *bias.wrapping_add(i as usize) } else { logit }
                 },
             )
         };
