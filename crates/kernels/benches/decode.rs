@@ -3,14 +3,17 @@
 //! ```text
 //! cargo bench -p tribunal-kernels --bench decode -- [--rounds N] [--threads 1,2] [--batch 1,4,16] [--context 1024,8192,32768]
 //!                                                   [--format f32,f16,bf16] [--block N] [--cache-mib N] [--isa NAME]
-//!                                                   [--json FILE]
+//!                                                   [--seconds S] [--json FILE]
 //! ```
 //!
 //! 32 query heads over 8 heads of keys and values of 128, one new token a sequence. The cache has as many layers as it takes
 //! to be far larger than any cache of the CPU, and each call takes the next. In each round every contestant runs once, so
 //! that a change of the machine's bandwidth hits all of them. `floor` reads and adds as many bytes, of a ring of its own, in
-//! the best of several ways (see `support/exp_probe.rs`). `ratio` is ours by the floor, minimum by minimum; `paired` is the
-//! median over rounds of ours by the best probe of the same round.
+//! the best of several ways (see `support/exp_probe.rs`). Ours runs twice, the second time on the next layer: `first` finds its code
+//! out of the caches, where the probes have driven it, `next` finds it where a call leaves it. The ratios are by the floor, minimum by
+//! minimum; `paired` is the median over rounds of the next call by the best probe of the same round.
+//!
+//! There are `--rounds` rounds at least, and more for `--seconds` in each cell: minima of short calls need many.
 //!
 //! With `--block` the cache is paged, in blocks of so many tokens. With `--cache-mib 0` it has one layer, which may fit into
 //! the caches of the CPU: what is measured then is the arithmetic.
@@ -23,6 +26,8 @@ mod arena;
 mod exp_probe;
 #[path = "support/figures.rs"]
 mod figures;
+
+use std::time::{Duration, Instant};
 
 use arena::{ARENA_BYTES, Arena};
 use exp_probe::Way;
@@ -40,6 +45,8 @@ const CACHE_BYTES: usize = 2 << 30;
 
 struct Options {
     rounds: usize,
+    /// That a cell is measured for, at least.
+    least: Duration,
     threads: Vec<usize>,
     batches: Vec<usize>,
     contexts: Vec<usize>,
@@ -65,6 +72,7 @@ fn options() -> Options {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let mut options = Options {
         rounds: 20,
+        least: Duration::from_millis(500),
         threads: if cores > 1 { vec![1, 2] } else { vec![1] },
         batches: vec![1, 4, 16],
         contexts: vec![1 << 10, 8 << 10, 32 << 10],
@@ -81,6 +89,9 @@ fn options() -> Options {
         match arg.as_str() {
             "--bench" => bench = true,
             "--rounds" => options.rounds = value().parse().expect("a number of rounds"),
+            "--seconds" => {
+                options.least = Duration::from_secs_f64(value().parse().expect("a number of seconds"));
+            }
             "--threads" => options.threads = numbers(&value()),
             "--batch" => options.batches = numbers(&value()),
             "--context" => options.contexts = numbers(&value()),
@@ -96,7 +107,7 @@ fn options() -> Options {
     }
     if !bench {
         (options.rounds, options.batches, options.contexts) = (1, vec![2], vec![100]);
-        options.cache_bytes = 0;
+        (options.least, options.cache_bytes) = (Duration::ZERO, 0);
     }
     options
 }
@@ -145,7 +156,10 @@ fn filled(options: &Options, format: Format, batch: usize, context: usize) -> Kv
 
 /// Seconds, one entry a round; the probes in the order of [`ways`].
 struct Times {
-    ours: Vec<f64>,
+    /// A call that follows a probe.
+    first: Vec<f64>,
+    /// A call that follows that.
+    next: Vec<f64>,
     probes: Vec<Vec<f64>>,
 }
 
@@ -164,36 +178,43 @@ fn measure(options: &Options, arena: &Arena, cache: &KvCache, bytes: usize) -> T
     let q = draws(sequences * HEADS * HEAD_DIM, 3);
     let mut out = vec![0.0; q.len()];
     let lengths = vec![1; sequences];
-    let (mut slot, mut layer) = (0, 0);
-    let mut times = Times { ours: Vec::new(), probes: vec![Vec::new(); ways.len()] };
+    let mut layer = 0;
+    let mut ours = || {
+        layer = (layer + 1) % layers;
+        let queries = Queries { heads: HEADS, q: &q, lengths: &lengths };
+        let outputs = Outputs { out: &mut out, lse: None };
+        let attention = AttentionOptions { isa: options.isa, ..Default::default() };
+        timed(|| attend(cache, layer, queries, outputs, &attention).expect("sizes agree"))
+    };
+    let mut slot = 0;
+    let mut times = Times { first: Vec::new(), next: Vec::new(), probes: vec![Vec::new(); ways.len()] };
+    let start = Instant::now();
+    let mut round = 0;
     // The first round warms up.
-    for round in 0..=options.rounds {
+    while round <= options.rounds || start.elapsed() < options.least {
         for turn in 0..=ways.len() {
             // Who goes first changes from round to round.
             let contestant = (turn + round) % (ways.len() + 1);
-            let seconds = match ways.get(contestant) {
+            let measured: &mut [(&mut Vec<f64>, f64)] = match ways.get(contestant) {
                 Some(&way) => {
                     let values = &ring[slot * part..(slot + 1) * part];
                     slot = (slot + 1) % slots;
                     let seconds = timed(|| {
                         std::hint::black_box(exp_probe::run(way, values));
                     });
-                    seconds * bytes as f64 / (4 * part) as f64
+                    let seconds = seconds * bytes as f64 / (4 * part) as f64;
+                    &mut [(&mut times.probes[contestant], seconds)]
                 }
                 None => {
-                    let queries = Queries { heads: HEADS, q: &q, lengths: &lengths };
-                    let outputs = Outputs { out: &mut out, lse: None };
-                    let attention = AttentionOptions { isa: options.isa, ..Default::default() };
-                    layer = (layer + 1) % layers;
-                    timed(|| attend(cache, layer, queries, outputs, &attention).expect("sizes agree"))
+                    let (first, next) = (ours(), ours());
+                    &mut [(&mut times.first, first), (&mut times.next, next)]
                 }
             };
-            match times.probes.get_mut(contestant) {
-                _ if round == 0 => {}
-                Some(probe) => probe.push(seconds),
-                None => times.ours.push(seconds),
+            if round > 0 {
+                measured.iter_mut().for_each(|(times, seconds)| times.push(*seconds));
             }
         }
+        round += 1;
     }
     times
 }
@@ -206,9 +227,9 @@ fn main() {
     let layout = options.block.map_or_else(|| "contiguous".to_owned(), |block| format!("blocks of {block}"));
     println!("{HEADS} heads over {KV_HEADS} of {HEAD_DIM}, {layout}, {isa}, times in us");
     println!(
-        "| format | batch | context | threads | ours min | ours median | floor | GB/s | ratio | paired |"
+        "| format | batch | context | threads | first | next | next median | floor | GB/s | ratio first | ratio next | paired |"
     );
-    println!("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|");
+    println!("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|");
     for &batch in &options.batches {
         for &context in &options.contexts {
             for &format in &options.formats {
@@ -217,26 +238,29 @@ fn main() {
                 for &threads in &options.threads {
                     let pool =
                         rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a thread pool");
-                    let Times { ours, probes } = pool.install(|| measure(&options, &arena, &cache, bytes));
-                    let best: Vec<f64> = (0..ours.len())
+                    let Times { first, next, probes } =
+                        pool.install(|| measure(&options, &arena, &cache, bytes));
+                    let best: Vec<f64> = (0..next.len())
                         .map(|i| min(&probes.iter().map(|probe| probe[i]).collect::<Vec<_>>()))
                         .collect();
                     let floor = min(&best);
-                    let paired: Vec<f64> = ours.iter().zip(&best).map(|(ours, floor)| ours / floor).collect();
+                    let paired: Vec<f64> = next.iter().zip(&best).map(|(ours, floor)| ours / floor).collect();
                     println!(
-                        "| {} | {batch} | {context} | {threads} | {:.0} | {:.0} | {:.0} | {:.1} | {:.2} | {:.2} |",
+                        "| {} | {batch} | {context} | {threads} | {:.0} | {:.0} | {:.0} | {:.0} | {:.1} | {:.2} | {:.2} | {:.2} |",
                         format.name(),
-                        min(&ours) * 1e6,
-                        median(&ours) * 1e6,
+                        min(&first) * 1e6,
+                        min(&next) * 1e6,
+                        median(&next) * 1e6,
                         floor * 1e6,
                         bytes as f64 / floor / 1e9,
-                        min(&ours) / floor,
+                        min(&first) / floor,
+                        min(&next) / floor,
                         median(&paired),
                     );
                     records.push(serde_json::json!({
                         "format": format.name(), "batch": batch, "context": context, "threads": threads,
-                        "block": options.block, "isa": isa.name(), "bytes": bytes, "ours_s": ours,
-                        "floor_s": floor, "paired": paired,
+                        "block": options.block, "isa": isa.name(), "bytes": bytes,
+                        "first_s": first, "next_s": next, "floor_s": floor, "paired": paired,
                     }));
                 }
             }

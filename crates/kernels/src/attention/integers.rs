@@ -161,6 +161,7 @@ mod tests {
             plane_bytes,
             dim,
             prefetch: true,
+            in_line: false,
         };
         for (integers, largest) in available() {
             let context = format!("{integers:?}, nibbles {NIBBLES}, {R} rows of {dim}");

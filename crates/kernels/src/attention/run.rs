@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use super::Outputs;
 use super::tile::{
     AttentionSimd, GROUP, Group, Int4, Int8, LINE, Plain, STEP_MAX, Scores, Slots, State, Step, Stored,
-    TILES_MAX, add_step,
+    TILES_MAX, add_step, reads_in_line,
 };
 use crate::kv_cache::{Format, Geometry, KvCache, TILE, rotate};
 use crate::simd::{Load, Token, dispatch};
@@ -326,7 +326,9 @@ impl Span<'_> {
                 if F::INTEGER {
                     read_scales::<F, S>(simd, &places, &ahead, 2 * plane_bytes, &mut scales);
                 }
-                let mut prefetch = true;
+                let in_line = reads_in_line::<F, S>(dim)
+                    && ahead.tiles[0] == places.tiles[0].wrapping_add(2 * plane_bytes);
+                let mut prefetch = !in_line;
                 for (i, seen) in seen.iter().enumerate() {
                     let (from, to) = (seen.start.max(part.start), seen.end.min(part.end));
                     let slots: [Slots; TILES_MAX] = std::array::from_fn(
@@ -351,6 +353,7 @@ impl Span<'_> {
                         plane_bytes,
                         dim,
                         prefetch,
+                        in_line,
                     };
                     for row in (i * padded_group..(i + 1) * padded_group).step_by(GROUP) {
                         let count = GROUP.min((i + 1) * padded_group - row);

@@ -1,6 +1,7 @@
 //! AVX-512: 16 lanes of f32, 8 of f64, masked tails.
 
 use std::arch::x86_64::*;
+use std::sync::LazyLock;
 
 use half::{bf16, f16};
 
@@ -207,7 +208,24 @@ impl Load<f16, f32> for Avx512 {
     }
 }
 
+/// AMD's leaf of performance optimization identifiers. Others have none, or zeros.
+static IN_HALVES: LazyLock<bool> = LazyLock::new(|| {
+    const LAST: u32 = 0x8000_0000;
+    const IDENTIFIERS: u32 = 0x8000_001a;
+    /// That data paths are 256 and 512 bits wide.
+    const FP256: u32 = 1 << 2;
+    const FP512: u32 = 1 << 3;
+    #[allow(unused_unsafe, reason = "it is unsafe in older versions of Rust")]
+    // SAFETY: every CPU with AVX-512 has the instruction.
+    let eax = |leaf| unsafe { __cpuid(leaf) }.eax;
+    eax(LAST) >= IDENTIFIERS && eax(IDENTIFIERS) & (FP256 | FP512) == FP256
+});
+
 impl Compare for Avx512 {
+    #[inline(always)]
+    fn in_halves(self) -> bool {
+        *IN_HALVES
+    }
     #[inline(always)]
     fn max(self, a: __m512, b: __m512) -> __m512 {
         // SAFETY: as above.

@@ -273,6 +273,12 @@ pub(crate) trait Compare: Load<f32, f32> + Features {
     /// the vectors a second time.
     const MANY_REGISTERS: bool = true;
 
+    /// Whether this CPU takes a vector in two halves, one after the other.
+    #[inline(always)]
+    fn in_halves(self) -> bool {
+        false
+    }
+
     /// How many vectors of sums are kept.
     const SUMS: usize = 4;
 
