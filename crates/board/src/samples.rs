@@ -92,6 +92,7 @@ pub(crate) fn finding(id: &str, family: Family) -> Finding {
         limit: Some(1.0),
         replay: None,
         smallest: None,
+        seen_in: None,
     }
 }
 

@@ -88,6 +88,7 @@ fn sample(name: &str, round: usize) -> (Verdict, Vec<SourceFile>) {
         limit: Some(1.0),
         replay: None,
         smallest: None,
+        seen_in: None,
     };
     let challenge = challenges::find("layer_norm_backward").expect("a challenge");
     let evidence = Evidence {

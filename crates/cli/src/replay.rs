@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Component, Path, PathBuf};
 
 use tribunal_board::{Bundle, clean, replay};
-use tribunal_judge::{Outcome, Seed};
+use tribunal_judge::{Finding, Outcome, Seed};
 use tribunal_runner::{Artefact, Submission};
 
 use crate::arguments::{Common, EffortChoice, ReplayOptions};
@@ -19,6 +19,9 @@ pub fn run(options: &ReplayOptions, common: &Common) -> Result<Exit, Failure> {
     let (case, check) = rest.rsplit_once(':').ok_or_else(|| usage(&options.finding))?;
     let bundle = store::to_read(common)?.bundle(prefix).map_err(not_got)?;
     let verdict = &bundle.verdict;
+    // What was seen of a kernel is named after its line, and seen in a case.
+    let of_kernel = verdict.findings.iter().find(|finding| finding.id == rest && finding.seen_in.is_some());
+    let case = of_kernel.and_then(|finding| finding.seen_in.as_deref()).unwrap_or(case);
     let into = options
         .out
         .clone()
@@ -32,11 +35,20 @@ pub fn run(options: &ReplayOptions, common: &Common) -> Result<Exit, Failure> {
         .map_err(|trouble| Failure::Machine(trouble.to_string()))?
         .ok_or_else(|| Failure::Usage(not_a_case(case, verdict)))?;
     drop(line);
-    let finding = replayed
-        .findings
-        .iter()
-        .find(|finding| finding.check == check)
-        .ok_or_else(|| Failure::Usage(format!("case {case} has no check `{check}`")))?;
+    let finding = match of_kernel {
+        Some(told) => {
+            replayed.findings.iter().find(|finding| finding.id == told.id).cloned().unwrap_or_else(|| {
+                // Nothing says so where nothing is wrong.
+                Finding { outcome: Outcome::Pass, message: String::new(), ..told.clone() }
+            })
+        }
+        None => replayed
+            .findings
+            .iter()
+            .find(|finding| finding.check == check)
+            .cloned()
+            .ok_or_else(|| Failure::Usage(format!("case {case} has no check `{check}`")))?,
+    };
     let written = replay::write(
         &into,
         &replay::Replay {
@@ -46,7 +58,7 @@ pub fn run(options: &ReplayOptions, common: &Common) -> Result<Exit, Failure> {
             folder: &submission.folder,
             judge: &verdict.judge,
             name: &submission.manifest.name,
-            finding,
+            finding: &finding,
             record: &replayed.record,
         },
     )
@@ -61,8 +73,9 @@ pub fn run(options: &ReplayOptions, common: &Common) -> Result<Exit, Failure> {
     };
     writeln!(
         out,
-        "{} {outcome}{}",
+        "{} {outcome}{}{}",
         finding.id,
+        of_kernel.map_or(String::new(), |_| format!(" in {case}")),
         finding.used.map_or(String::new(), |used| format!(", {used:.3} of its budget used"))
     )?;
     if !finding.message.is_empty() {

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::Value;
-use support::{Tribunal, house};
+use support::{Tribunal, cuda_submission, house};
 use tribunal_contract::{Challenge, Language, challenges, emit};
 use tribunal_runner::submission::find as find_submissions;
 
@@ -121,6 +121,31 @@ fn every_replay_command_works_as_printed() {
             };
             assert!(count("npy") >= 2 && count("md") == 1, "{files:?}");
         }
+    }
+}
+
+#[test]
+fn what_was_seen_of_a_kernel_can_be_replayed() {
+    let tribunal = Tribunal::new();
+    let folder = cuda_submission(tribunal.folder(), "fused_softmax_topk", "softmax_topk.ptx");
+    let ptx = folder.join("softmax_topk.ptx");
+    let text = fs::read_to_string(&ptx).expect("it was just copied");
+    fs::write(&ptx, text.replace("bar.sync", "// bar.sync")).expect("room");
+    let folder = folder.to_str().expect("a path of ours").to_owned();
+    let verdict = verdicts(&judge(&tribunal, &["--json", &folder]).stdout).remove(0);
+    let findings = verdict["findings"].as_array().expect("a list");
+    let races = findings.iter().filter(|finding| finding["suspect"] == "shared_race");
+    let commands: Vec<&str> = races.map(|race| race["replay"].as_str().expect("a command")).collect();
+    assert!(!commands.is_empty());
+    let id = |command: &str| command.split('/').next_back().expect("a finding").to_owned();
+    for command in commands.iter().take(2) {
+        assert!(command.contains("/sanitizer/softmax_topk"), "{command}");
+        let output = tribunal.run(command.split(' ').skip(1));
+        assert_eq!(output.code, 1, "{command}\n{}{}", output.stdout, output.stderr);
+        let mut lines = output.stdout.lines();
+        let came = lines.next().expect("what came of it");
+        assert!(came.contains(&format!("{} fails in ", id(command))), "{came}");
+        assert!(lines.next().expect("what was seen").contains("softmax_topk.cu:"), "{}", output.stdout);
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
-use support::{Tribunal, house};
+use support::{Tribunal, cuda_submission, house};
 
 /// A driver with one kernel, made with these macros.
 fn driver(folder: &Path, macros: &[&str]) -> PathBuf {
@@ -24,19 +24,6 @@ fn driver(folder: &Path, macros: &[&str]) -> PathBuf {
     library
 }
 
-/// The bar's kernels as PTX that is committed: no compiler is asked for.
-fn submission(folder: &Path, challenge: &str, ptx: &str) -> PathBuf {
-    let manifest = house().join("specimens").join(challenge).join("cuda-reference/tribunal.toml");
-    let manifest = fs::read_to_string(manifest).expect("it is in the tree");
-    let entry = manifest.lines().find(|line| line.starts_with("entry")).expect("an entry").to_owned();
-    let folder = folder.join(challenge);
-    fs::create_dir(&folder).expect("a folder of our own");
-    fs::write(folder.join("tribunal.toml"), manifest.replace(&entry, &format!("entry = \"{ptx}\"")))
-        .expect("room");
-    fs::copy(house().join("crates/kernels/cuda").join(ptx), folder.join(ptx)).expect("it is in the tree");
-    folder
-}
-
 fn judge(driver: &Path, submission: &Path) -> Value {
     let tribunal = Tribunal::new();
     let arguments = ["judge", "--effort", "quick", "--no-controls", "--json"].map(Into::into);
@@ -51,7 +38,7 @@ fn judge(driver: &Path, submission: &Path) -> Value {
 fn softmax_on(macros: &[&str]) -> Value {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let driver = driver(folder.path(), macros);
-    judge(&driver, &submission(folder.path(), "fused_softmax_topk", "softmax_topk.ptx"))
+    judge(&driver, &cuda_submission(folder.path(), "fused_softmax_topk", "softmax_topk.ptx"))
 }
 
 fn finding<'v>(verdict: &'v Value, id: &str) -> &'v Value {
@@ -99,7 +86,7 @@ fn answers_that_are_right_only_where_nobody_times_them_are_seen() {
 fn kernels_that_fail_on_the_gpu_are_told() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let driver = driver(folder.path(), &[]);
-    let verdict = judge(&driver, &submission(folder.path(), "layer_norm_backward", "layer_norm.ptx"));
+    let verdict = judge(&driver, &cuda_submission(folder.path(), "layer_norm_backward", "layer_norm.ptx"));
     let failed = finding(&verdict, "performance/4096x2048/float32:measured");
     assert_eq!(failed["outcome"], "fail", "{failed:#}");
     assert!(
@@ -121,7 +108,7 @@ fn a_driver_that_does_not_work_costs_nobody_a_point() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let driver = folder.path().join("libcuda.so");
     fs::write(&driver, "no library").expect("room");
-    let verdict = judge(&driver, &submission(folder.path(), "fused_softmax_topk", "softmax_topk.ptx"));
+    let verdict = judge(&driver, &cuda_submission(folder.path(), "fused_softmax_topk", "softmax_topk.ptx"));
     assert_eq!(verdict["outcome"], "accepted");
     assert!(!verdict["dimensions"]["performance"]["assessed"].as_bool().expect("a bool"));
     let omissions = verdict["omissions"].to_string();

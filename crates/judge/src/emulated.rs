@@ -3,7 +3,7 @@
 //! Its PTX is data to the court, run by an interpreter that reaches nothing but the buffers of a call. Every launch is watched, and what
 //! it did wrong or asked of the memory is kept until the court asks for it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ use tribunal_simt::ptx::Module;
 use crate::evidence::Repeats;
 use crate::finding::SANITIZER;
 use crate::measure::Weighed;
-use crate::{Dimension, Finding, Outcome, Severity, Subject, examine::finding_about};
+use crate::{Case, Dimension, Finding, Outcome, Severity, Subject, examine::finding_about};
 
 /// Warp instructions that a call may take: some seconds, and of large buffers more, for who looks at each byte again and again.
 const CALL_MOST: RangeInclusive<u64> = 1 << 24..=1 << 28;
@@ -72,10 +72,11 @@ impl Traffic {
     }
 }
 
-/// A fault, and the case and the call in which it came up first.
+/// A fault, the cases in which it came up, and the call in which it did first.
 #[derive(Debug, Clone)]
 struct Seen {
     fault: fault::Fault,
+    cases: BTreeSet<usize>,
     /// The case, and its turn among what the device of that case saw.
     first: (usize, usize),
     during: String,
@@ -182,13 +183,17 @@ impl Emulated {
         self.worked_s
     }
 
-    /// What was wrong with how kernels did their work, whatever their answers were; a pass if nothing was.
-    pub fn findings(&self) -> Vec<Finding> {
+    /// What was wrong with how kernels did their work in these cases, whatever their answers were; a pass if nothing was.
+    pub fn findings(&self, cases: &[Box<dyn Case>]) -> Vec<Finding> {
         let failed = |about: &str, check: &str, dimension, severity, message, suspect| {
             finding_about(about, check, dimension, Outcome::Fail, severity, message, Some(suspect))
         };
+        // What was seen only while a failure was shrunk, or measured, was in none of them.
+        let smallest = |seen: &mut dyn Iterator<Item = usize>| {
+            seen.filter_map(|at| cases.get(at)).min_by_key(|case| case.weight()).map(|case| case.id())
+        };
         let mut findings = Vec::new();
-        for Seen { fault, during, .. } in &self.seen {
+        for Seen { fault, during, cases, .. } in &self.seen {
             let (kernel, name) = (&fault.kernel, fault.kind.name());
             let line = fault.line.to_string();
             let about = format!("{SANITIZER}{kernel}/{}", line.replace(' ', "_"));
@@ -198,27 +203,27 @@ impl Emulated {
                 None => name.to_owned(),
             };
             let message = format!("kernel `{kernel}`, {fault}, first in {during}");
-            findings.push(failed(
-                &about,
-                &check,
-                Dimension::Correctness,
-                severity(fault.kind),
-                message,
-                name,
-            ));
+            let dimension = Dimension::Correctness;
+            findings.push(Finding {
+                seen_in: smallest(&mut cases.iter().copied()),
+                ..failed(&about, &check, dimension, severity(fault.kind), message, name)
+            });
         }
         if self.seen.is_empty() && self.launched {
             let message = format!("{} instructions of warps", self.instructions);
             let (dimension, note) = (Dimension::Correctness, Severity::Note);
             findings.push(finding_about("sanitizer", "clean", dimension, Outcome::Pass, note, message, None));
         }
-        for (operation, (_, buffer)) in &self.unordered {
+        for (operation, (case, buffer)) in &self.unordered {
             let message = format!(
                 "{operation} gives another `{buffer}` when blocks and warps run in another order, as they may on a GPU at any time"
             );
             let about = format!("{SANITIZER}{operation}");
             let (dimension, minor) = (Dimension::Stability, Severity::Minor);
-            findings.push(failed(&about, "same_in_any_order", dimension, minor, message, "order_dependent"));
+            findings.push(Finding {
+                seen_in: smallest(&mut [*case].into_iter()),
+                ..failed(&about, "same_in_any_order", dimension, minor, message, "order_dependent")
+            });
         }
         findings
     }
@@ -364,11 +369,16 @@ impl Emulated {
     fn note(&mut self, report: &Report, during: &str) {
         for fault in &report.faults {
             match self.seen.iter_mut().find(|seen| seen.is(fault)) {
-                Some(seen) => seen.fault.count += fault.count,
-                None => {
-                    let first = (self.case, self.seen.len());
-                    self.seen.push(Seen { fault: fault.clone(), first, during: during.to_owned() });
+                Some(seen) => {
+                    seen.fault.count += fault.count;
+                    seen.cases.insert(self.case);
                 }
+                None => self.seen.push(Seen {
+                    fault: fault.clone(),
+                    cases: BTreeSet::from([self.case]),
+                    first: (self.case, self.seen.len()),
+                    during: during.to_owned(),
+                }),
             }
         }
     }
@@ -380,10 +390,11 @@ impl Emulated {
             match self.seen.iter_mut().find(|known| known.is(&seen.fault)) {
                 Some(known) => {
                     let count = known.fault.count + seen.fault.count;
+                    let cases = &known.cases | &seen.cases;
                     if seen.first < known.first {
                         *known = seen;
                     }
-                    known.fault.count = count;
+                    (known.fault.count, known.cases) = (count, cases);
                 }
                 None => self.seen.push(seen),
             }
@@ -658,7 +669,7 @@ mod tests {
     fn the_bar_is_right_and_clean() {
         let mut device = softmax_topk(|ptx| ptx, 1 << 30);
         assert_eq!(failures(&try_cases(&mut device).findings), [""; 0]);
-        let findings = device.findings();
+        let findings = device.findings(&[]);
         assert_eq!(
             findings.iter().map(|finding| finding.id.as_str()).collect::<Vec<_>>(),
             ["sanitizer:clean"]
@@ -709,7 +720,7 @@ mod tests {
             }
             // What comes of it, if anything does, is not the question.
             drop(call(&mut device, 2000, 8));
-            let findings = device.findings();
+            let findings = device.findings(&[]);
             let races: Vec<&Finding> =
                 findings.iter().filter(|finding| finding.suspect.as_deref() == Some("shared_race")).collect();
             told += usize::from(!races.is_empty());
@@ -735,9 +746,10 @@ mod tests {
         };
         let device = (0..).find_map(racing).expect("some barrier is needed");
         // How often a fault was seen depends on how much was shrunk; where, and in which case first, does not.
-        let told = |findings: Vec<Finding>| -> Vec<(String, String)> {
+        let told = |findings: Vec<Finding>| -> Vec<(String, String, Option<String>)> {
             let first = |message: &str| message.split(", first in ").nth(1).unwrap_or_default().to_owned();
-            findings.into_iter().map(|finding| (finding.id, first(&finding.message))).collect()
+            let of = |finding: Finding| (finding.id, first(&finding.message), finding.seen_in);
+            findings.into_iter().map(of).collect()
         };
         let ruled = |examined: &Examined| -> Vec<(String, Outcome)> {
             examined.findings.iter().map(|finding| (finding.id.clone(), finding.outcome)).collect()
@@ -746,7 +758,10 @@ mod tests {
         let examined = try_cases(&mut alone);
         let (shared, joined) = hear_cases_on_device(court(), &plan(), device, &Unwatched);
         assert_eq!(ruled(&shared), ruled(&examined));
-        assert_eq!(told(joined.findings()), told(alone.findings()));
+        assert_eq!(
+            told(joined.findings(&court().cases(&plan()))),
+            told(alone.findings(&court().cases(&plan())))
+        );
         assert!(joined.seen.len() > 1, "{:?}", joined.seen);
         let differs = |device: &Emulated| device.repeats().map(|repeats| repeats.differs);
         assert_eq!(differs(&joined), differs(&alone));

@@ -10,9 +10,7 @@ use tribunal_contract::Fault;
 use tribunal_runner::{MachineError, Trouble};
 
 use crate::conduct;
-use crate::{
-    Case, Challenge, Court, Dimension, Family, Finding, Observation, Outcome, Seed, Severity, Subject,
-};
+use crate::{Case, Court, Dimension, Family, Finding, Observation, Outcome, Seed, Severity, Subject};
 
 /// After so many seconds in calls that came to nothing, the rest is not tried: the answer is known and the wait is
 /// not worth it.
@@ -213,6 +211,7 @@ pub fn finding(case: &dyn Case, observation: Observation) -> Finding {
         limit: used.map(|_| 1.0),
         replay: None,
         smallest: None,
+        seen_in: None,
     }
 }
 
@@ -240,6 +239,7 @@ pub fn finding_about(
         limit: None,
         replay: None,
         smallest: None,
+        seen_in: None,
     }
 }
 
@@ -335,18 +335,13 @@ fn fails_alike(case: &dyn Case, failure: &Finding, subject: &mut dyn Subject, se
 }
 
 /// Runs one case again and hands out everything it saw.
-pub fn replay(
-    challenge: &dyn Challenge,
-    case_id: &str,
-    subject: &mut dyn Subject,
-    seed: Seed,
-) -> Option<Result<Replay, MachineError>> {
-    let case = challenge.case(case_id)?;
+pub fn replay(case: &dyn Case, subject: &mut dyn Subject, seed: Seed) -> Result<Replay, MachineError> {
     let mut court = Court::recording(subject, seed);
-    Some(case.examine(&mut court).map(|observations| Replay {
-        findings: observations.into_iter().map(|observation| finding(case.as_ref(), observation)).collect(),
+    let observations = case.examine(&mut court)?;
+    Ok(Replay {
+        findings: observations.into_iter().map(|observation| finding(case, observation)).collect(),
         record: court.into_record(),
-    }))
+    })
 }
 
 /// One case, run again.

@@ -143,7 +143,7 @@ impl<'a> Hearing<'a> {
                     Stand::Device(device) => {
                         let (examined, device) = hear_cases_on_device(self.challenge, &plan, *device, watch);
                         // What was seen of a kernel is its fault; what is wrong with answers may come of it.
-                        self.examined.findings.append(&mut device.findings());
+                        self.examined.findings.append(&mut device.findings(&self.challenge.cases(&plan)));
                         self.repeats = device.repeats();
                         self.caged_s += device.worked_s();
                         examined
@@ -299,7 +299,7 @@ impl<'a> Hearing<'a> {
             self.examined.findings.iter().map(|finding| finding.id.as_str()).collect();
         let new =
             |finding: &Finding| finding.outcome == Outcome::Fail && !known.contains(finding.id.as_str());
-        let found: Vec<Finding> = device.findings().into_iter().filter(new).collect();
+        let found: Vec<Finding> = device.findings(&[]).into_iter().filter(new).collect();
         self.examined.findings.extend(found);
         self.caged_s += device.worked_s();
     }
@@ -686,6 +686,11 @@ pub fn replay_submission(
     let artefact = order.workshop.make(submission, &|what| watch.step(what))?;
     let submission = order.workshop.set_apart(submission)?;
     let mut stand = Stand::take(&order.cage, &submission, &artefact, limits)?;
-    let replay = crate::examine::replay(challenge, case, stand.subject(), order.seed);
-    replay.transpose().map_err(|error: MachineError| Trouble::Machine(error))
+    let Some(case) = challenge.case(case) else { return Ok(None) };
+    let replay = crate::examine::replay(case.as_ref(), stand.subject(), order.seed);
+    let mut replay = replay.map_err(|error: MachineError| Trouble::Machine(error))?;
+    if let Stand::Device(device) = stand {
+        replay.findings.append(&mut device.findings(&[case]));
+    }
+    Ok(Some(replay))
 }

@@ -331,11 +331,15 @@ fn possible(evidence: &Evidence) -> Result<(), Contradiction> {
     Ok(())
 }
 
-/// The command that shows a finding again. What is no case of the challenge (a build, the source, a measurement) is seen
-/// again by judging again.
+/// The command that shows a finding again. What belongs to no case of the challenge (a build, the source, a measurement) is
+/// seen again by judging again.
 fn replay_command(id: &str, folder: &str, finding: &Finding) -> String {
     let case = finding.smallest.as_ref().unwrap_or(&finding.case);
-    if case.starts_with(&format!("{}/", finding.family.name())) {
+    // Names of kernels and of files are the submission's; they are not to mean anything to a shell.
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-/:".contains(c);
+    if finding.seen_in.is_some() && finding.id.chars().all(is_plain) {
+        format!("tribunal replay {id}/{}", finding.id)
+    } else if case.starts_with(&format!("{}/", finding.family.name())) {
         format!("tribunal replay {id}/{case}:{}", finding.check)
     } else {
         format!("tribunal judge {folder}")

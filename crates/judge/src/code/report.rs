@@ -225,6 +225,7 @@ fn finding(case: String, check: &str, outcome: Outcome, message: &str) -> Findin
         limit: None,
         replay: None,
         smallest: None,
+        seen_in: None,
     }
 }
 

@@ -43,6 +43,7 @@ fn finding(case: &str, check: &str, outcome: Outcome, severity: Severity) -> Fin
         limit: None,
         replay: None,
         smallest: None,
+        seen_in: None,
     }
 }
 
@@ -104,6 +105,21 @@ fn what_was_not_assessed_is_left_out_of_the_weights() {
     assert!((verdict.score.unwrap() - 83.333).abs() < 1e-2);
     assert!(!verdict.dimensions[&Dimension::Analysis].assessed);
     assert_eq!(verdict.dimensions[&Dimension::Analysis].score, None);
+}
+
+#[test]
+fn what_was_seen_of_a_kernel_is_replayed_by_its_name_unless_that_could_mean_something_to_a_shell() {
+    let command = |case: &str| {
+        let race =
+            Finding { seen_in: Some("basic/a".to_owned()), ..finding(case, "shared_race", Fail, Critical) };
+        rule(vec![race]).findings[0].replay.clone().expect("a command")
+    };
+    let plain = command("sanitizer/scan/kernel.cu:12");
+    assert!(plain.ends_with("/sanitizer/scan/kernel.cu:12:shared_race"), "{plain}");
+    assert!(plain.starts_with("tribunal replay "), "{plain}");
+    for name in ["sanitizer/scan/a;b.cu:12", "sanitizer/$HOME/a.cu:12", "sanitizer/scan/`a`:1"] {
+        assert_eq!(command(name), "tribunal judge /");
+    }
 }
 
 #[test]

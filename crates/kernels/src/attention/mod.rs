@@ -11,7 +11,7 @@
 //! - **Tiles.** The cache holds [tiles](crate::kv_cache#layout) of 16 tokens, in which the same value of all keys is a vector;
 //!   so a score is a lane, and none is summed over lanes. One tile of f32, two of 16 bits or four of integers make a step:
 //!   scores become exponentials, by which the values are added up in registers.
-//! - **Prefetches.** f32 with AVX-512 is read in the order of its addresses, heads of 128 at least: all values of a token at once, for
+//! - **Prefetches.** f32 with AVX-512 is read in the order of its addresses, heads of 128: all values of a token at once, for
 //!   two queries and then for two more. Where tiles lie behind one another that is one line from the first token to the last, which the
 //!   CPU's own prefetchers follow; ours only stand in their way (1.5 times the floor with them on a Zen 4, 1.1 without). Otherwise
 //!   the next step is prefetched into the second level meanwhile, in the order of its bytes and evenly over the
