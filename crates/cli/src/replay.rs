@@ -20,12 +20,12 @@ pub fn run(options: &ReplayOptions, common: &Common) -> Result<Exit, Failure> {
     let bundle = store::to_read(common)?.bundle(prefix).map_err(not_got)?;
     let verdict = &bundle.verdict;
     // What was seen of a kernel is named after its line, and seen in a case.
-    let of_kernel = verdict.findings.iter().find(|finding| finding.id == rest && finding.seen_in.is_some());
+    let of_kernel = verdict.findings.iter().find(|finding| finding.id == rest && finding.is_of_kernel());
     let case = of_kernel.and_then(|finding| finding.seen_in.as_deref()).unwrap_or(case);
     let into = options
         .out
         .clone()
-        .unwrap_or_else(|| PathBuf::from("replay").join(&verdict.id).join(rest.replace(['/', ':'], "-")));
+        .unwrap_or_else(|| PathBuf::from("replay").join(&verdict.id).join(folder_name(rest)));
     let submission = judged(&bundle, &into.join("submission"))?;
     let seed = verdict.judge.seed.parse().map_err(|_| Failure::Bug("a verdict without a seed".to_owned()))?;
     let order = order(Seed(seed), EffortChoice::Standard, &options.cage, common)?;
@@ -35,19 +35,17 @@ pub fn run(options: &ReplayOptions, common: &Common) -> Result<Exit, Failure> {
         .map_err(|trouble| Failure::Machine(trouble.to_string()))?
         .ok_or_else(|| Failure::Usage(not_a_case(case, verdict)))?;
     drop(line);
-    let finding = match of_kernel {
-        Some(told) => {
-            replayed.findings.iter().find(|finding| finding.id == told.id).cloned().unwrap_or_else(|| {
-                // Nothing says so where nothing is wrong.
-                Finding { outcome: Outcome::Pass, message: String::new(), ..told.clone() }
-            })
+    let seen = |finding: &&Finding| match of_kernel {
+        Some(told) => finding.id == told.id,
+        None => finding.check == check && !finding.is_of_kernel(),
+    };
+    let finding = match (replayed.findings.iter().find(seen), of_kernel) {
+        (Some(finding), _) => finding.clone(),
+        (None, Some(told)) => not_seen(told, &replayed.findings),
+        (None, None) => {
+            let nothing = format!("case {case} has no check `{check}`");
+            return Err(Failure::Usage(clean::line(&nothing)));
         }
-        None => replayed
-            .findings
-            .iter()
-            .find(|finding| finding.check == check)
-            .cloned()
-            .ok_or_else(|| Failure::Usage(format!("case {case} has no check `{check}`")))?,
     };
     let written = replay::write(
         &into,
@@ -74,14 +72,14 @@ pub fn run(options: &ReplayOptions, common: &Common) -> Result<Exit, Failure> {
     writeln!(
         out,
         "{} {outcome}{}{}",
-        finding.id,
-        of_kernel.map_or(String::new(), |_| format!(" in {case}")),
+        clean::line(&finding.id),
+        of_kernel.map_or(String::new(), |_| format!(" in {}", clean::line(case))),
         finding.used.map_or(String::new(), |used| format!(", {used:.3} of its budget used"))
     )?;
     if !finding.message.is_empty() {
         writeln!(out, "{}", clean::line(&finding.message))?;
     }
-    writeln!(out, "written to {}", into.display())?;
+    writeln!(out, "written to {}", clean::line(&into.display().to_string()))?;
     if let Some(command) = &written.command {
         // A reproducer in Python needs a numpy; the one that was judged with is known to be there.
         let numpy = match order.workshop.make(&submission, &|_| ()) {
@@ -91,6 +89,26 @@ pub fn run(options: &ReplayOptions, common: &Common) -> Result<Exit, Failure> {
         writeln!(out, "without Tribunal: cd {} && {}{command}", into.display(), numpy)?;
     }
     Ok(if finding.outcome == Outcome::Pass { Exit::Accepted } else { Exit::Rejected })
+}
+
+/// A folder's name for a finding. Of one that is too long for a name the end stays, with line and fault.
+fn folder_name(finding: &str) -> String {
+    const BYTES_MAX: usize = 250;
+    let fits = |&(at, _): &(usize, char)| finding.len() - at <= BYTES_MAX;
+    let start = finding.char_indices().find(fits).map_or(0, |(at, _)| at);
+    finding[start..].replace(['/', ':'], "-")
+}
+
+/// A fault of a kernel that did not come up. That proves nothing: it may have moved to another line, or need what earlier cases left behind.
+fn not_seen(told: &Finding, findings: &[Finding]) -> Finding {
+    let others: Vec<&str> =
+        findings.iter().filter(|finding| finding.is_of_kernel()).map(|finding| finding.id.as_str()).collect();
+    let message = if others.is_empty() {
+        "it was not seen this time, and nothing else of a kernel".to_owned()
+    } else {
+        format!("it was not seen this time; this was: {}", others.join(", "))
+    };
+    Finding { outcome: Outcome::Inconclusive, message, ..told.clone() }
 }
 
 /// The submission as it was judged: where it was, or else laid out from what was kept with the verdict.

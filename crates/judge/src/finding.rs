@@ -181,7 +181,7 @@ pub struct Finding {
     /// The smallest case found that still fails this check.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub smallest: Option<String>,
-    /// The smallest case in which it was seen of a kernel.
+    /// The smallest case in which it is known to have been seen of a kernel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seen_in: Option<String>,
 }

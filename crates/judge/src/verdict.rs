@@ -337,7 +337,7 @@ fn replay_command(id: &str, folder: &str, finding: &Finding) -> String {
     let case = finding.smallest.as_ref().unwrap_or(&finding.case);
     // Names of kernels and of files are the submission's; they are not to mean anything to a shell.
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-/:".contains(c);
-    if finding.seen_in.is_some() && finding.id.chars().all(is_plain) {
+    if finding.is_of_kernel() && finding.seen_in.is_some() && finding.id.chars().all(is_plain) {
         format!("tribunal replay {id}/{}", finding.id)
     } else if case.starts_with(&format!("{}/", finding.family.name())) {
         format!("tribunal replay {id}/{case}:{}", finding.check)

@@ -2,18 +2,18 @@
 //!
 //! ```text
 //! cargo bench -p tribunal-kernels --bench decode -- [--rounds N] [--threads 1,2] [--batch 1,4,16] [--context 1024,8192,32768]
-//!                                                   [--format f32,f16,bf16] [--block N] [--cache-mib N] [--isa NAME]
+//!                                                   [--format f32,f16,bf16,int8,int4] [--block N] [--cache-mib N] [--isa NAME]
 //!                                                   [--seconds S] [--json FILE]
 //! ```
 //!
 //! 32 query heads over 8 heads of keys and values of 128, one new token a sequence. The cache has as many layers as it takes
-//! to be far larger than any cache of the CPU, and each call takes the next. In each round every contestant runs once, so
-//! that a change of the machine's bandwidth hits all of them. `floor` reads and adds as many bytes, of a ring of its own, in
-//! the best of several ways (see `support/exp_probe.rs`). Ours runs twice, the second time on the next layer: `first` finds its code
-//! out of the caches, where the probes have driven it, `next` finds it where a call leaves it. The ratios are by the floor, minimum by
+//! to be far larger than any cache of the CPU, and each call takes the next. In each round every probe runs once and
+//! ours twice, so that a change of the machine's bandwidth hits all of them. `floor` reads and adds as many bytes, of a ring of its own, in
+//! the best of several ways (see `support/exp_probe.rs`). `first` follows a probe, which may have
+//! driven code out of the caches, `next` follows that, and finds it where a call leaves it. The ratios are by the floor, minimum by
 //! minimum; `paired` is the median over rounds of the next call by the best probe of the same round.
 //!
-//! There are `--rounds` rounds at least, and more for `--seconds` in each cell: minima of short calls need many.
+//! A cell has `--rounds` rounds at least (20), and as many more as it takes to fill `--seconds` (0.5): minima of short calls need many.
 //!
 //! With `--block` the cache is paged, in blocks of so many tokens. With `--cache-mib 0` it has one layer, which may fit into
 //! the caches of the CPU: what is measured then is the arithmetic.

@@ -7,10 +7,10 @@
 //!                                                         [--json FILE]
 //! ```
 //!
-//! In each round every contestant runs once, on the next slot of a ring of buffers, so that a change of the machine's
+//! In each round every probe runs once and ours twice, each on the next slot of a ring of buffers, so that a change of the machine's
 //! bandwidth hits all of them. `floor` reads and adds, `probe` exponentiates too, each in the best of several ways (see
-//! `support/exp_probe.rs`). Ours runs twice, the second time on the slot behind the first: `first` finds its code and buffers out of
-//! the caches, where the probes have driven them, `next` finds them where a call leaves them. The ratios are by the probe, minimum by
+//! `support/exp_probe.rs`). `first` follows a probe, which may have driven code and buffers
+//! out of the caches, `next` follows that, and finds them where a call leaves them. The ratios are by the probe, minimum by
 //! minimum; `paired` is the median over rounds of the next call by the best probe of the same round.
 //!
 //! The logits are normally distributed with a standard deviation of 2; `--order` asks for another kind: `rising` and `falling`

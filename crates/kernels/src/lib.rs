@@ -7,7 +7,8 @@
 //!   instantiated for AVX-512, AVX2 with FMA, NEON and portable code. [`Isa`] names them, and every entry point
 //!   takes one by name, so that a test can force each in turn.
 //! - **Results do not depend on the number of threads.** Work is cut into blocks whose size follows from the shape
-//!   alone, and partial sums are added in block order. They do depend on the [`Isa`]: lanes add in another order.
+//!   alone, and partial sums are added in block order. They do depend on the [`Isa`], and
+//!   attention's on what else the CPU has (VNNI, data paths of 512 bits): lanes add in another order.
 //! - **Threads come from the current rayon pool.** `ThreadPool::install` chooses how many.
 //! - **Results go to the caller's buffers.** Fresh pages for every output cost more than the arithmetic.
 //!
