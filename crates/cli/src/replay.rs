@@ -180,3 +180,36 @@ fn not_a_case(case: &str, verdict: &tribunal_judge::Verdict) -> String {
         clean::line(&verdict.submission.folder)
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_has_a_name_that_fits_and_keeps_its_end() {
+        assert_eq!(folder_name("basic/normal/1x2:dx"), "basic-normal-1x2-dx");
+        for long in ["a/".repeat(300), "ü".repeat(300)] {
+            let name = folder_name(&format!("{long}:dx"));
+            assert!(name.len() <= 250 && name.ends_with("-dx"), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_seen_again_is_undecided_and_what_is_seen_instead_is_named() {
+        let finding = |id: &str| -> Finding {
+            let (case, check) = id.rsplit_once(':').expect("a finding");
+            serde_json::from_value(serde_json::json!({
+                "id": id, "case": case, "check": check, "family": "basic", "dimension": "correctness",
+                "outcome": "fail", "severity": "critical", "message": "seen",
+            }))
+            .expect("a finding")
+        };
+        let told = finding("sanitizer/scan/a.cu:12:shared_race");
+        let moved = not_seen(&told, &[finding("basic/a:dx"), finding("sanitizer/scan/a.cu:13:shared_race")]);
+        assert_eq!((&moved.id, moved.outcome), (&told.id, Outcome::Inconclusive));
+        assert!(moved.message.ends_with("this was: sanitizer/scan/a.cu:13:shared_race"), "{}", moved.message);
+        let gone = not_seen(&told, &[finding("basic/a:dx")]);
+        assert_eq!(gone.outcome, Outcome::Inconclusive);
+        assert!(gone.message.contains("nothing else"), "{}", gone.message);
+    }
+}
