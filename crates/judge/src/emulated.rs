@@ -77,12 +77,17 @@ impl Traffic {
 struct Seen {
     fault: fault::Fault,
     cases: BTreeSet<usize>,
-    /// The case, and its turn among what the device of that case saw.
-    first: (usize, usize),
+    /// Its turn among what the device of the first case saw.
+    turn: usize,
     during: String,
 }
 
 impl Seen {
+    /// What comes before what, by the first case and the turn in it.
+    fn order(&self) -> (Option<usize>, usize) {
+        (self.cases.first().copied(), self.turn)
+    }
+
     /// Whether it is the same fault at the same place.
     fn is(&self, other: &fault::Fault) -> bool {
         let fault::Fault { kind, kernel, line, other: with, .. } = &self.fault;
@@ -376,7 +381,7 @@ impl Emulated {
                 None => self.seen.push(Seen {
                     fault: fault.clone(),
                     cases: BTreeSet::from([self.case]),
-                    first: (self.case, self.seen.len()),
+                    turn: self.seen.len(),
                     during: during.to_owned(),
                 }),
             }
@@ -391,7 +396,7 @@ impl Emulated {
                 Some(known) => {
                     let count = known.fault.count + seen.fault.count;
                     let cases = &known.cases | &seen.cases;
-                    if seen.first < known.first {
+                    if seen.order() < known.order() {
                         *known = seen;
                     }
                     (known.fault.count, known.cases) = (count, cases);
@@ -399,7 +404,7 @@ impl Emulated {
                 None => self.seen.push(seen),
             }
         }
-        self.seen.sort_by_key(|seen| seen.first);
+        self.seen.sort_by_key(Seen::order);
         for (operation, found) in other.unordered {
             let known = self.unordered.entry(operation).or_insert_with(|| found.clone());
             *known = found.min(known.clone());

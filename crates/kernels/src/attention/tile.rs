@@ -270,6 +270,7 @@ pub(super) unsafe fn add_step<F: Stored, S: AttentionSimd, const R: usize>(
         }
         return;
     }
+    // The second is so that only the forms that can are compiled for it.
     if step.in_line && reads_in_line::<F, S>(step.dim) {
         // For a row of values and sums of four queries there are too few registers.
         const { assert!(R == 1 || R.is_multiple_of(2)) };
