@@ -8,7 +8,8 @@ How they measure
   a virtual machine, which is nobody's kernel.
 - What is read comes from rings: arenas of 1 GiB on huge pages, cut into slots. Every turn takes the next slot, so
   what it reads is in no cache: between two uses of a slot, gigabytes have gone by.
-- There is a process for each number of threads, pinned to so many cores before any library is loaded.
+- There is a process for each number of threads, pinned to so many cores before any library is loaded. The caller's
+  thread is one of them, with us as with OpenMP.
 - Some libraries allocate what they return, and how long that takes depends on malloc: so everything happens twice, in
   processes with malloc as it comes and in ones with huge pages and no trimming, the best that a user can ask glibc for.
 - Answers are compared before anything is timed.

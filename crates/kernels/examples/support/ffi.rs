@@ -6,10 +6,13 @@ use tribunal_kernels::Isa;
 
 static POOL: RwLock<Option<rayon::ThreadPool>> = RwLock::new(None);
 
-/// Sets the number of threads for all that follows.
+/// Sets the number of threads for all that follows, once. The caller's is one of them, as in OpenMP: what it calls need not wait until
+/// another thread has woken up, nor be woken up itself.
 #[unsafe(no_mangle)]
 pub extern "C" fn tribunal_set_threads(threads: usize) -> i32 {
-    let Ok(pool) = rayon::ThreadPoolBuilder::new().num_threads(threads).build() else { return 1 };
+    let Ok(pool) = rayon::ThreadPoolBuilder::new().num_threads(threads).use_current_thread().build() else {
+        return 1;
+    };
     *POOL.write().expect("nobody panics with the lock") = Some(pool);
     0
 }

@@ -22,8 +22,8 @@
 //!   with AVX-512 by a bitonic network of 32-bit keys, in registers up to 256 of them. A key is the leading bits of the logit before
 //!   its place; where these bits leave an order open, insertion settles it. The exponentials of the `k` are taken anew, in f64.
 //!
-//! While candidates are looked up and ranked, lines of what follows in memory are prefetched, into the second level; the scan
-//! then asks for one line less a block until the lead is used up. Of rows that do not begin at a line, lines are brought into the first
+//! While candidates are looked up, lines of what follows in memory are prefetched, into the second level; the scan then asks for
+//! one line less a block until the lead is used up. Of rows that do not begin at a line, lines are brought into the first
 //! level as well, shortly before they are read: these take 10 % less on a Zen 4 for that.
 //!
 //! # Cost
@@ -43,8 +43,8 @@
 //! | 50 | 101, 145 | 107, 152 | 21.4 %, 7.6 % | 2, 1 |
 //! | 256 | 394, 527 | 289, 481 | 57.7 %, 24.0 % | 0, 2 |
 //!
-//! On a Zen 4, whose AVX-512 goes in two halves, one call after another, one thread takes 1.06 to 1.24 times a pass of read, exp and sum for
-//! `k` up to 50, and 1.17 to 1.61 for 256, the most for short rows; two threads 1.07 to 1.20 and 1.14 to 1.22 where they share the
+//! On a Zen 4, whose AVX-512 goes in two halves, one call after another, one thread takes 1.08 to 1.23 times a pass of read, exp and sum for
+//! `k` up to 50, and 1.16 to 1.58 for 256, the most for short rows; two threads 1.07 to 1.15 and 1.14 to 1.18 where they share the
 //! bandwidth of one (`benches/records/2026-11-23-softmax-topk-zen4-floor.md`). What follows was measured before that way of summing and
 //! ranking, and when prefetches went to the first level.
 //!

@@ -231,8 +231,6 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
             self.scratch.candidates.prune(self.simd, self.k, self.k);
             sum = sum.merge(self.chunk(start, len.min(start + chunk_len)));
         }
-        // While the candidates are sorted, memory would be idle.
-        self.prefetch(len, 2 * self.k + 32);
         if self.scratch.candidates.len() < self.k {
             #[cfg(test)]
             {
@@ -331,9 +329,59 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
     ) {
         let simd = self.simd;
         let threshold = simd.splat(threshold);
-        let mut lead = self.scratch.lead;
         let whole = start + (end - start) / Self::BLOCK_LEN * Self::BLOCK_LEN;
-        for i in (start..whole).step_by(Self::BLOCK_LEN) {
+        let mut raised = None;
+        let mut at = start;
+        loop {
+            at = self.add_blocks::<MASKED>(at, whole, raised, running, threshold);
+            if at == whole {
+                break;
+            }
+            // SAFETY: the block ends before `end`.
+            let (_, largest) = self.maxima(unsafe { self.block(at) });
+            self.raise_exponent(largest, running);
+            raised = Some(at);
+        }
+        if whole < end {
+            let mut v = [threshold; BLOCK];
+            for (u, v) in v.iter_mut().enumerate() {
+                *v = self.load_upto(whole + u * S::LANES);
+            }
+            let (halves, largest) = self.maxima(v);
+            if simd.gt_mask(largest, running.limits) != 0 {
+                self.raise_exponent(largest, running);
+            }
+            self.list(whole, halves, largest, threshold);
+            // Behind the end of the row all is masked.
+            self.add::<true>(v, running);
+        }
+        let [a, b, c, d] = running.sums;
+        running.total += f64::from(simd.reduce_add(simd.add(simd.add(a, b), simd.add(c, d))));
+        running.sums = [simd.splat(0.0); 4];
+    }
+
+    /// Adds blocks from `start` on, up to `end` or the first that the exponent is too low for; returns where that is. The exponent was
+    /// `raised` for a block, which is not asked again: it may have NaN. What a loop over all blocks might change, and so kept in
+    /// memory, is in registers here.
+    #[inline(always)]
+    fn add_blocks<const MASKED: bool>(
+        &mut self,
+        start: usize,
+        end: usize,
+        raised: Option<usize>,
+        running: &mut Running<S>,
+        threshold: S::V,
+    ) -> usize {
+        let simd = self.simd;
+        let mut lead = self.scratch.lead;
+        let mut i = start;
+        while i < end {
+            // SAFETY: the caller has whole blocks.
+            let v = unsafe { self.block(i) };
+            let (halves, largest) = self.maxima(v);
+            if simd.gt_mask(largest, running.limits) != 0 && raised != Some(i) {
+                break;
+            }
             let here = self.logits.as_ptr().wrapping_add(i);
             for line in 0..Self::BLOCK_LEN * size_of::<T>() / LINE {
                 simd.prefetch(here.wrapping_byte_add((lead + line) * LINE));
@@ -344,12 +392,7 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
                 }
             }
             lead -= usize::from(lead > LEAD_MIN);
-            let mut v = [threshold; BLOCK];
-            for (u, v) in v.iter_mut().enumerate() {
-                // SAFETY: the block ends before `end`.
-                *v = unsafe { self.load(i + u * S::LANES) };
-            }
-            self.compare(i, v, running, threshold);
+            self.list(i, halves, largest, threshold);
             if S::MANY_REGISTERS {
                 self.add::<MASKED>(v, running);
             } else {
@@ -361,20 +404,32 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
                     *sum = simd.add_exp2_scaled::<MASKED>(*sum, v, running.scaling);
                 }
             }
-        }
-        if whole < end {
-            let mut v = [threshold; BLOCK];
-            for (u, v) in v.iter_mut().enumerate() {
-                *v = self.load_upto(whole + u * S::LANES);
-            }
-            self.compare(whole, v, running, threshold);
-            // Behind the end of the row all is masked.
-            self.add::<true>(v, running);
+            i += Self::BLOCK_LEN;
         }
         self.scratch.lead = lead;
-        let [a, b, c, d] = running.sums;
-        running.total += f64::from(simd.reduce_add(simd.add(simd.add(a, b), simd.add(c, d))));
-        running.sums = [simd.splat(0.0); 4];
+        i
+    }
+
+    /// The vectors of the block at `i`.
+    ///
+    /// # Safety
+    /// - All of it is in the row.
+    #[inline(always)]
+    unsafe fn block(&self, i: usize) -> [S::V; BLOCK] {
+        let mut v = [self.simd.splat(0.0); BLOCK];
+        for (u, v) in v.iter_mut().enumerate() {
+            // SAFETY: the caller vouches for the block.
+            *v = unsafe { self.load(i + u * S::LANES) };
+        }
+        v
+    }
+
+    /// The largest of each lane, of both halves of a block and of all of it.
+    #[inline(always)]
+    fn maxima(&self, v: [S::V; BLOCK]) -> ([S::V; 2], S::V) {
+        let simd = self.simd;
+        let halves = [simd.max4([v[0], v[1], v[2], v[3]]), simd.max4([v[4], v[5], v[6], v[7]])];
+        (halves, simd.max(halves[0], halves[1]))
     }
 
     /// Adds a block to the sums.
@@ -386,12 +441,10 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
         }
     }
 
-    /// Lists the groups of the block at `i` that have a logit above the threshold, and moves the exponent if need be.
+    /// Lists the groups of the block at `i` that have a logit above the threshold, and keeps its maxima.
     #[inline(always)]
-    fn compare(&mut self, i: usize, v: [S::V; BLOCK], running: &mut Running<S>, threshold: S::V) {
+    fn list(&mut self, i: usize, halves: [S::V; 2], largest: S::V, threshold: S::V) {
         let simd = self.simd;
-        let halves = [simd.max4([v[0], v[1], v[2], v[3]]), simd.max4([v[4], v[5], v[6], v[7]])];
-        let largest = simd.max(halves[0], halves[1]);
         let groups = BLOCK / S::GROUP;
         for (g, half) in halves.into_iter().enumerate().take(groups) {
             let group = if groups == 1 { largest } else { half };
@@ -402,17 +455,21 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
         // SAFETY: a tile has no more blocks than there is room for.
         unsafe { simd.store_acc(self.scratch.maxima.as_mut_ptr().add(self.blocks * S::LANES), largest) };
         self.blocks += 1;
-        if simd.gt_mask(largest, running.limits) != 0 {
-            let exponent = (simd.reduce_max(largest) * self.rate).ceil() + HEADROOM;
-            let factor = power_of_two(running.exponent - exponent);
-            for sum in &mut running.sums[..S::SUMS] {
-                *sum = simd.mul(*sum, simd.splat(factor));
-            }
-            running.total *= f64::from(factor);
-            running.exponent = exponent;
-            running.scaling = simd.scaling(self.rate, exponent);
-            running.limits = simd.splat(exponent / self.rate);
+    }
+
+    /// Raises the exponent to suit the maxima of a block.
+    #[inline(always)]
+    fn raise_exponent(&self, largest: S::V, running: &mut Running<S>) {
+        let simd = self.simd;
+        let exponent = (simd.reduce_max(largest) * self.rate).ceil() + HEADROOM;
+        let factor = power_of_two(running.exponent - exponent);
+        for sum in &mut running.sums[..S::SUMS] {
+            *sum = simd.mul(*sum, simd.splat(factor));
         }
+        running.total *= f64::from(factor);
+        running.exponent = exponent;
+        running.scaling = simd.scaling(self.rate, exponent);
+        running.limits = simd.splat(exponent / self.rate);
     }
 
     /// How many of the first tile to leave above the threshold, so that some more than `k` of the whole row are.
@@ -571,20 +628,10 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
         )
     }
 
-    /// Prefetches `lines` more than the loads up to `i` have asked for.
-    #[inline(always)]
-    fn prefetch(&mut self, i: usize, lines: usize) {
-        let here = self.logits.as_ptr().wrapping_add(i);
-        for _ in 0..lines.min(LEAD_MAX - self.scratch.lead) {
-            self.simd.prefetch(here.wrapping_byte_add(self.scratch.lead * LINE));
-            self.scratch.lead += 1;
-        }
-    }
-
-    /// As [`prefetch`](Scan::prefetch), some lines, without a branch: from one lead to the next.
+    /// Prefetches some lines more than the loads up to `i` have asked for, without a branch: from one lead to the next.
     #[inline(always)]
     fn prefetch_some(&self, i: usize, lead: usize) -> usize {
-        const SOME: usize = 4;
+        const SOME: usize = 2;
         let ahead = self.logits.as_ptr().wrapping_add(i).wrapping_byte_add(lead * LINE);
         for line in 0..SOME {
             self.simd.prefetch(ahead.wrapping_byte_add(line * LINE));
