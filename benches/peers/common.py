@@ -9,7 +9,8 @@ How they measure
 - What is read comes from rings: arenas of 1 GiB on huge pages, cut into slots. Every turn takes the next slot, so
   what it reads is in no cache: between two uses of a slot, gigabytes have gone by.
 - There is a process for each number of threads, pinned to so many cores before any library is loaded. The caller's
-  thread is one of them, with us as with OpenMP.
+  thread is one of them, with us as with OpenMP; in records made before 23 November 2026, 20:00 UTC, our calls woke up
+  another.
 - Some libraries allocate what they return, and how long that takes depends on malloc: so everything happens twice, in
   processes with malloc as it comes and in ones with huge pages and no trimming, the best that a user can ask glibc for.
 - Answers are compared before anything is timed.
@@ -118,7 +119,8 @@ def child(options, measure):
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:options.child])
     library = ctypes.CDLL(options.library)
     library.tribunal_isa.restype = ctypes.c_char_p
-    library.tribunal_set_threads(ctypes.c_size_t(options.child))
+    if library.tribunal_set_threads(ctypes.c_size_t(options.child)):
+        sys.exit(f"no pool of {options.child} threads is to be had")
     shapes = [tuple(map(int, shape.split("x"))) for shape in options.shapes.split(",")]
     cells, modules = measure(options, library, shapes)
     versions = {"python": platform.python_version(),

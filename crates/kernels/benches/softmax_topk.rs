@@ -13,8 +13,9 @@
 //! out of the caches, `next` follows that, and finds them where a call leaves them. The ratios are by the probe, minimum by
 //! minimum; `paired` is the median over rounds of the next call by the best probe of the same round.
 //!
-//! The logits are normally distributed with a standard deviation of 2; `--order` asks for another kind: `rising` and `falling`
-//! rows, `equal` logits, `ties` of four values. With `--resident` it is one row again and again, which stays in the caches: what is
+//! The logits are normally distributed with a standard deviation of 2; `--order` asks for another kind: `frequent-first`,
+//! where they fall by half the logarithm of their place as in a vocabulary that begins with what is frequent, `rising` and `falling` rows,
+//! `equal` logits, `ties` of four values. With `--resident` it is one row again and again, which stays in the caches: what is
 //! left where memory does not count.
 //!
 //! Under `cargo test` each case runs once, on one small shape.
@@ -124,6 +125,7 @@ fn fill<T>(arena: &mut Arena, order: &str, vocab: usize, narrow: impl Fn(f32) ->
         let column = i % vocab;
         *logit = narrow(match order {
             "random" => draws[(i + i / DRAWS * 7919) % DRAWS],
+            "frequent-first" => draws[(i + i / DRAWS * 7919) % DRAWS] - 0.5 * ((1 + column) as f32).ln(),
             "rising" => column as f32 * 1e-4,
             "falling" => column as f32 * -1e-4,
             "equal" => 0.5,

@@ -10,8 +10,8 @@
 //!   alone, and partial sums are added in block order. They do depend on the [`Isa`], and
 //!   attention's on what else the CPU has (VNNI, data paths of 512 bits): lanes add in another order.
 //! - **Threads come from the current rayon pool.** `ThreadPool::install` chooses how many. Calls of a fraction of a millisecond
-//!   want a pool that the caller's thread belongs to (`ThreadPoolBuilder::use_current_thread`): it works then, as in OpenMP,
-//!   where it would wait for another thread to wake up, and to be woken up again.
+//!   want a pool that their thread belongs to (`ThreadPoolBuilder::use_current_thread`), or wait for another to wake up. From other
+//!   threads such a pool has one thread less, which may leave none.
 //! - **Results go to the caller's buffers.** Fresh pages for every output cost more than the arithmetic.
 //!
 //! # Example

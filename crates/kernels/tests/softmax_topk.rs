@@ -308,6 +308,51 @@ fn results_do_not_depend_on_threads_or_alignment() {
     }
 }
 
+/// What is found in a row is expected of the next; the answer must be what it is alone, whatever came before.
+#[test]
+fn rows_do_not_depend_on_those_before_them() {
+    const VOCAB: usize = 9000;
+    let random = normal(VOCAB, 2.0, 20);
+    let at = |i: usize| (1 + i) as f32;
+    let kinds: [Box<dyn Fn(usize) -> f32>; 7] = [
+        Box::new(|i| random[i]),
+        Box::new(|i| random[i] - 0.5 * at(i).ln()),
+        Box::new(|i| -1e-3 * at(i)),
+        Box::new(|i| if i < 4000 && i.is_multiple_of(300) { random[i] } else { f32::NEG_INFINITY }),
+        Box::new(|i| 1e-3 * at(i)),
+        Box::new(|_| f32::NAN),
+        Box::new(|_| 0.25),
+    ];
+    // Each kind after each other.
+    let order = (0..6).flat_map(|step| (0..7).map(move |i| i * (step + 1) % 7));
+    let order: Vec<usize> = order.collect();
+    let row = |kind: usize| (0..VOCAB).map(&kinds[kind]).collect::<Vec<f32>>();
+    let logits: Vec<f32> = order.iter().flat_map(|&kind| row(kind)).collect();
+    let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a pool");
+    for isa in Isa::available() {
+        for k in [1, 50, 300] {
+            let run = |logits: &[f32]| {
+                let shape = Shape { rows: logits.len() / VOCAB, vocab: VOCAB };
+                one.install(|| run(shape, k, logits, &on(isa), 0, 3e38).unwrap())
+            };
+            let together = run(&logits);
+            let alone: Vec<_> = (0..kinds.len()).map(|kind| run(&row(kind))).collect();
+            for (r, &kind) in order.iter().enumerate() {
+                let range = r * k..(r + 1) * k;
+                let got = Answer {
+                    probs: together.probs[range.clone()].to_vec(),
+                    indices: together.indices[range].to_vec(),
+                    lse: vec![together.lse[r]],
+                };
+                assert_eq!(bits(&got), bits(&alone[kind]), "{isa}, k {k}, row {r} of kind {kind}");
+            }
+            for kind in [0, 1, 2, 4] {
+                assert_answer(&alone[kind], &row(kind), k, 1.0, &format!("{isa}, k {k}, kind {kind}"));
+            }
+        }
+    }
+}
+
 #[test]
 fn a_million_logits_all_of_them_asked_for() {
     let row = normal(1 << 18, 3.0, 10);

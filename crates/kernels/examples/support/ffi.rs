@@ -6,8 +6,8 @@ use tribunal_kernels::Isa;
 
 static POOL: RwLock<Option<rayon::ThreadPool>> = RwLock::new(None);
 
-/// Sets the number of threads for all that follows, once. The caller's is one of them, as in OpenMP: what it calls need not wait until
-/// another thread has woken up, nor be woken up itself.
+/// Sets the number of threads for all that this thread calls; 0 if they could be had, which is so once. It is one of them, as in OpenMP, so
+/// that a call waits for nobody to wake up. With one thread, calls from any other would wait for ever.
 #[unsafe(no_mangle)]
 pub extern "C" fn tribunal_set_threads(threads: usize) -> i32 {
     let Ok(pool) = rayon::ThreadPoolBuilder::new().num_threads(threads).use_current_thread().build() else {

@@ -17,7 +17,8 @@
 //!   a list, without a branch. After the tile, which is still in the first level of cache, the groups listed are searched, and what is
 //!   above the threshold is kept. The first tile's lane maxima give the threshold: one that leaves about `k` plus some
 //!   deviations, if the row is in random order. Should fewer than `k` be above it in the end, the row is searched again
-//!   without the guess, so the answer is exact for any order.
+//!   without the guess, so the answer is exact for any order. The rows after it, in the same task, then expect of their
+//!   first tile what was found in its own, so that a vocabulary that begins with what is frequent costs this once a task, mostly.
 //! - **Selection.** The candidates are cut down to about `k` by bisection, counting how many are above the middle. What is left is ranked:
 //!   with AVX-512 by a bitonic network of 32-bit keys, in registers up to 256 of them. A key is the leading bits of the logit before
 //!   its place; where these bits leave an order open, insertion settles it. The exponentials of the `k` are taken anew, in f64.
@@ -34,14 +35,14 @@
 //!
 //! In random order `k (1 + ln(vocab / k))` entries are among the `k` largest of those before them, the least that a scan with an
 //! exact running threshold meets: 1490 for the 256 largest of 32000. The guessed threshold is met by fewer. Means of 1000 rows
-//! of 32000 normally distributed logits, and of 128256, counted by `counts.rs`, a test beside this file, with AVX-512:
+//! of 32000 normally distributed logits, and of 128256, scanned one after another, counted by `counts.rs`, a test beside this file, with AVX-512:
 //!
 //! | k | candidates | groups searched | of the row read again, from the first level | rows searched again |
 //! |--:|--:|--:|--:|--:|
 //! | 1 | 3.7, 5.8 | 6, 8 | 1.1 %, 0.4 % | 0, 0 |
-//! | 5 | 17.7, 23.9 | 27, 30 | 5.4 %, 1.5 % | 0, 3 |
-//! | 50 | 101, 145 | 107, 152 | 21.4 %, 7.6 % | 2, 1 |
-//! | 256 | 394, 527 | 289, 481 | 57.7 %, 24.0 % | 0, 2 |
+//! | 5 | 17.7, 24.5 | 27, 31 | 5.4 %, 1.5 % | 0, 2 |
+//! | 50 | 102, 146 | 109, 153 | 21.7 %, 7.6 % | 1, 1 |
+//! | 256 | 394, 537 | 289, 489 | 57.7 %, 24.4 % | 0, 1 |
 //!
 //! On a Zen 4, whose AVX-512 goes in two halves, one call after another, one thread takes 1.08 to 1.23 times a pass of read, exp and sum for
 //! `k` up to 50, and 1.16 to 1.58 for 256, the most for short rows; two threads 1.07 to 1.15 and 1.14 to 1.18 where they share the

@@ -113,6 +113,8 @@ pub(super) struct Scratch {
     folded: [f32; TILE_BLOCKS * LANES_MAX / 2],
     /// How many lines the prefetches are ahead of the loads.
     lead: usize,
+    /// Which share of the largest to expect in the first tile, if that is more than its share of the row.
+    share_of_first_tile: f64,
     #[cfg(test)]
     pub(super) counts: Counts,
 }
@@ -138,6 +140,7 @@ impl Scratch {
             maxima: [0.0; TILE_BLOCKS * LANES_MAX + 2 * LANES_MAX],
             folded: [0.0; TILE_BLOCKS * LANES_MAX / 2],
             lead: LEAD_MIN,
+            share_of_first_tile: 0.0,
             #[cfg(test)]
             counts: Counts::default(),
         }
@@ -231,14 +234,30 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
             self.scratch.candidates.prune(self.simd, self.k, self.k);
             sum = sum.merge(self.chunk(start, len.min(start + chunk_len)));
         }
-        if self.scratch.candidates.len() < self.k {
+        let again = self.scratch.candidates.len() < self.k;
+        if again {
             #[cfg(test)]
             {
                 self.scratch.counts.searched_again += 1;
             }
             self.search_all();
+            self.scratch.candidates.prune(self.simd, self.k, 0);
+        }
+        // Where fewer logits are finite, nothing follows from where they are.
+        if self.scratch.candidates.len() >= self.k && (again || self.scratch.share_of_first_tile > 0.0) {
+            self.note_share_of_first_tile(again);
         }
         sum
+    }
+
+    /// Notes which share of the candidates is in the first tile. If the row was searched again they are the largest, and what was
+    /// noted before is of no use; otherwise the mean of both is noted.
+    fn note_share_of_first_tile(&mut self, again: bool) {
+        let (_, indices) = self.scratch.candidates.entries();
+        let first = indices.partition_point(|&i| i - self.offset < Self::TILE_LEN as u32);
+        let share = first as f64 / indices.len() as f64;
+        let noted = &mut self.scratch.share_of_first_tile;
+        *noted = if again { share } else { 0.5 * (*noted + share) };
     }
 
     /// Looks at every logit, after a guess at the threshold was too high, or if there are not `k` logits that are finite.
@@ -330,17 +349,15 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
         let simd = self.simd;
         let threshold = simd.splat(threshold);
         let whole = start + (end - start) / Self::BLOCK_LEN * Self::BLOCK_LEN;
-        let mut raised = None;
-        let mut at = start;
-        loop {
-            at = self.add_blocks::<MASKED>(at, whole, raised, running, threshold);
-            if at == whole {
-                break;
-            }
-            // SAFETY: the block ends before `end`.
-            let (_, largest) = self.maxima(unsafe { self.block(at) });
-            self.raise_exponent(largest, running);
-            raised = Some(at);
+        // SAFETY: these blocks are whole, and in the row.
+        let mut at = unsafe { self.add_blocks::<MASKED>(start, whole, false, running, threshold) };
+        while at < whole {
+            // SAFETY: as above.
+            at = unsafe {
+                let (_, largest) = self.maxima(self.block(at));
+                self.raise_exponent(largest, running);
+                self.add_blocks::<MASKED>(at, whole, true, running, threshold)
+            };
         }
         if whole < end {
             let mut v = [threshold; BLOCK];
@@ -360,15 +377,19 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
         running.sums = [simd.splat(0.0); 4];
     }
 
-    /// Adds blocks from `start` on, up to `end` or the first that the exponent is too low for; returns where that is. The exponent was
-    /// `raised` for a block, which is not asked again: it may have NaN. What a loop over all blocks might change, and so kept in
-    /// memory, is in registers here.
+    /// Adds blocks from `start` on, up to `end` or the first for which the exponent must be raised; returns where that is. If it was
+    /// `raised` for the first, that one is added whatever it holds: a NaN or a rounding may leave the exponent below.
+    ///
+    /// A loop that raises the exponent would have the compiler keep some of its constants in memory.
+    ///
+    /// # Safety
+    /// - From `start` to `end` there are whole blocks, and all of them are in the row.
     #[inline(always)]
-    fn add_blocks<const MASKED: bool>(
+    unsafe fn add_blocks<const MASKED: bool>(
         &mut self,
         start: usize,
         end: usize,
-        raised: Option<usize>,
+        raised: bool,
         running: &mut Running<S>,
         threshold: S::V,
     ) -> usize {
@@ -376,10 +397,10 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
         let mut lead = self.scratch.lead;
         let mut i = start;
         while i < end {
-            // SAFETY: the caller has whole blocks.
+            // SAFETY: the caller vouches for the block.
             let v = unsafe { self.block(i) };
             let (halves, largest) = self.maxima(v);
-            if simd.gt_mask(largest, running.limits) != 0 && raised != Some(i) {
+            if simd.gt_mask(largest, running.limits) != 0 && (i > start || !raised) {
                 break;
             }
             let here = self.logits.as_ptr().wrapping_add(i);
@@ -475,10 +496,11 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
     /// How many of the first tile to leave above the threshold, so that some more than `k` of the whole row are.
     ///
     /// How many of the `k` largest are in the tile is nearly binomially distributed if the row is in random order, and rarely
-    /// more than three deviations from what is expected. Where it is, there will be too few candidates, and all is searched.
+    /// more than three deviations from what is expected. Where it is, there will be too few candidates, and all is searched. A
+    /// vocabulary that begins with what is frequent is not in random order; so rows after such a one expect what was found in it.
     #[inline(always)]
     fn guess_rank(&self, tile_end: usize) -> usize {
-        let share = tile_end as f64 / self.logits.len() as f64;
+        let share = (tile_end as f64 / self.logits.len() as f64).max(self.scratch.share_of_first_tile);
         let expected = self.k as f64 * share;
         let rank = (expected + 2.5 * (expected * (1.0 - share)).sqrt() + 1.5) as usize;
         rank.min(self.k)
