@@ -44,8 +44,8 @@
 //! | 50 | 102, 146 | 109, 153 | 21.7 %, 7.6 % | 1, 1 |
 //! | 256 | 394, 537 | 289, 489 | 57.7 %, 24.4 % | 0, 1 |
 //!
-//! On a Zen 4, whose AVX-512 goes in two halves, one call after another, one thread takes 1.08 to 1.23 times a pass of read, exp and sum for
-//! `k` up to 50, and 1.16 to 1.58 for 256, the most for short rows; two threads 1.07 to 1.15 and 1.14 to 1.18 where they share the
+//! On a Zen 4, whose AVX-512 goes in two halves, one call after another, one thread takes 1.07 to 1.22 times a pass of read, exp and sum for
+//! `k` up to 50, and 1.15 to 1.58 for 256, the most for short rows; two threads 1.04 to 1.16 and 1.13 to 1.20 where they share the
 //! bandwidth of one (`benches/records/2026-11-23-softmax-topk-zen4-floor.md`). What follows was measured before that way of summing and
 //! ranking, and when prefetches went to the first level.
 //!
@@ -63,7 +63,8 @@
 //! 2.1 times for 256 (`benches/records/2026-11-22-softmax-topk-avx2-floor.md`).
 //!
 //! Rows in order are the worst. A rising one makes every tile dense: 2.2 to 4.5 times the pass with AVX-512, 2.5 to 8 with AVX2. A
-//! falling one leaves fewer than `k` above the guess and is searched again: 1.2 to 2.3 times, and 1.3 to 2.9. Equal logits: 1.4 to 1.9
+//! falling one that nothing like it went before leaves fewer than `k` above the guess and is searched again: 1.2 to 2.3 times, and
+//! 1.3 to 2.9. Equal logits: 1.4 to 1.9
 //! times, and 1.3 to 1.6. And in small vocabularies a large `k` is most of the work: with AVX-512 the 256 largest of 4096
 //! take 6.9 times as long as reading, 50 take 2.5 times.
 //!
