@@ -18,7 +18,8 @@
 //!   above the threshold is kept. The first tile's lane maxima give the threshold: one that leaves about `k` plus some
 //!   deviations, if the row is in random order. Should fewer than `k` be above it in the end, the row is searched again
 //!   without the guess, so the answer is exact for any order. The rows after it, in the same task, then expect of their
-//!   first tile what was found in its own, so that a vocabulary that begins with what is frequent costs this once a task, mostly.
+//!   first tile what was found in its own. A vocabulary that begins with what is frequent so costs a second search once a task,
+//!   mostly, and always where a call has one row.
 //! - **Selection.** The candidates are cut down to about `k` by bisection, counting how many are above the middle. What is left is ranked:
 //!   with AVX-512 by a bitonic network of 32-bit keys, in registers up to 256 of them. A key is the leading bits of the logit before
 //!   its place; where these bits leave an order open, insertion settles it. The exponentials of the `k` are taken anew, in f64.
