@@ -148,28 +148,6 @@ mod tests {
     }
 
     #[test]
-    fn touched_memory_is_seen_and_the_peak_stays() {
-        const BYTES: u64 = 64 << 20;
-        let before = Memory::of(me()).unwrap();
-        let block = std::hint::black_box(vec![1u8; BYTES as usize]);
-        let during = Memory::of(me()).unwrap();
-        drop(block);
-        let after = Memory::of(me()).unwrap();
-        assert!(during.anonymous_bytes >= before.anonymous_bytes + BYTES * 9 / 10, "{before:?} {during:?}");
-        assert!(after.peak_bytes >= during.resident_bytes * 9 / 10, "{during:?} {after:?}");
-    }
-
-    #[test]
-    fn a_peak_can_be_forgotten() {
-        const BYTES: u64 = 64 << 20;
-        drop(std::hint::black_box(vec![1u8; BYTES as usize]));
-        let before = Memory::of(me()).unwrap();
-        assert!(forget_peak(me()), "the kernel lets a process forget its own");
-        let after = Memory::of(me()).unwrap();
-        assert!(after.peak_bytes + BYTES / 2 < before.peak_bytes, "{before:?} {after:?}");
-    }
-
-    #[test]
     fn threads_and_schedule_are_read() {
         assert!(threads(me()).unwrap() >= 1);
         assert!(schedule(me()).unwrap().slices >= 1);
