@@ -2,7 +2,7 @@
 //! buffers.
 //!
 //! ```text
-//! cargo bench -p tribunal-kernels --bench softmax_topk -- [--rounds N] [--threads 1,2] [--vocab N] [--k 1,5,50,256]
+//! cargo bench -p tribunal-kernels --bench softmax_topk -- [--rounds N] [--threads 1,2] [--rows N] [--vocab N] [--k 1,5,50,256]
 //!                                                         [--isa NAME] [--dtype f32|f16|bf16] [--order ORDER] [--resident]
 //!                                                         [--json FILE]
 //! ```
@@ -43,6 +43,7 @@ const SHAPES: [Shape; 4] = [
 struct Options {
     rounds: usize,
     threads: Vec<usize>,
+    rows: Option<usize>,
     vocab: Option<usize>,
     ks: Vec<usize>,
     isa: Option<Isa>,
@@ -62,6 +63,7 @@ fn options() -> Options {
     let mut options = Options {
         rounds: 40,
         threads: if cores > 1 { vec![1, 2] } else { vec![1] },
+        rows: None,
         vocab: None,
         ks: vec![1, 5, 50, 256],
         isa: None,
@@ -79,6 +81,7 @@ fn options() -> Options {
             "--bench" => bench = true,
             "--rounds" => options.rounds = value().parse().expect("a number of rounds"),
             "--threads" => options.threads = numbers(&value()),
+            "--rows" => options.rows = Some(value().parse().expect("a number of rows")),
             "--vocab" => options.vocab = Some(value().parse().expect("a number of logits")),
             "--k" => options.ks = numbers(&value()),
             "--isa" => options.isa = Some(value().parse().expect("an instruction set")),
@@ -89,8 +92,8 @@ fn options() -> Options {
             other => panic!("{other} is not an option"),
         }
     }
-    if options.resident {
-        options.shapes.iter_mut().for_each(|shape| shape.rows = 1);
+    if let Some(rows) = options.rows.or(options.resident.then_some(1)) {
+        options.shapes.iter_mut().for_each(|shape| shape.rows = rows);
     }
     if !bench {
         (options.rounds, options.shapes) = (1, vec![Shape { rows: 4, vocab: 3000 }]);

@@ -16,10 +16,11 @@
 //! - **Candidates.** One comparison of the common maximum of four vectors (eight with AVX2) with a threshold puts the group on
 //!   a list, without a branch. After the tile, which is still in the first level of cache, the groups listed are searched, and what is
 //!   above the threshold is kept. The first tile's lane maxima give the threshold: one that leaves about `k` plus some
-//!   deviations, if the row is in random order. Should fewer than `k` be above it in the end, the row is searched again
-//!   without the guess, so the answer is exact for any order. The rows after it, in the same task, then expect of their
-//!   first tile what was found in its own. A vocabulary that begins with what is frequent so costs a second search once a task,
-//!   mostly, and always where a call has one row.
+//!   deviations, if the row is in random order. Whenever twice as much has been scanned, what was found is compared with what `k`
+//!   takes: if too few will be, as in a vocabulary that begins with what is frequent, the threshold is lowered by the last tile's maxima
+//!   and the part scanned is searched again, which is in the second level of cache yet. Should fewer than `k` be above it in the end, all
+//!   the row is searched without a guess, so the answer is exact for any order. Rows after such a one, in the same task, expect of
+//!   their first tile what was found in its own.
 //! - **Selection.** The candidates are cut down to about `k` by bisection, counting how many are above the middle. What is left is ranked:
 //!   with AVX-512 by a bitonic network of 32-bit keys, in registers up to 256 of them. A key is the leading bits of the logit before
 //!   its place; where these bits leave an order open, insertion settles it. The exponentials of the `k` are taken anew, in f64.
@@ -38,12 +39,12 @@
 //! exact running threshold meets: 1490 for the 256 largest of 32000. The guessed threshold is met by fewer. Means of 1000 rows
 //! of 32000 normally distributed logits, and of 128256, scanned one after another, counted by `counts.rs`, a test beside this file, with AVX-512:
 //!
-//! | k | candidates | groups searched | of the row read again, from the first level | rows searched again |
+//! | k | candidates | groups searched | of the row read again, from the first level | searched again |
 //! |--:|--:|--:|--:|--:|
-//! | 1 | 3.7, 5.8 | 6, 8 | 1.1 %, 0.4 % | 0, 0 |
-//! | 5 | 17.7, 24.5 | 27, 31 | 5.4 %, 1.5 % | 0, 2 |
-//! | 50 | 102, 146 | 109, 153 | 21.7 %, 7.6 % | 1, 1 |
-//! | 256 | 394, 537 | 289, 489 | 57.7 %, 24.4 % | 0, 1 |
+//! | 1 | 3.7, 5.8 | 6, 8 | 1.1 %, 0.4 % | 0.00 %, 0.00 % |
+//! | 5 | 17.7, 24.0 | 27, 30 | 5.4 %, 1.5 % | 0.00 %, 0.28 % |
+//! | 50 | 102, 145 | 107, 152 | 21.5 %, 7.6 % | 0.23 %, 0.03 % |
+//! | 256 | 395, 528 | 289, 482 | 57.7 %, 24.0 % | 0.05 %, 0.18 % |
 //!
 //! On a Zen 4, whose AVX-512 goes in two halves, one call after another, one thread takes 1.07 to 1.22 times a pass of read, exp and sum for
 //! `k` up to 50, and 1.15 to 1.58 for 256, the most for short rows; two threads 1.04 to 1.16 and 1.13 to 1.20 where they share the

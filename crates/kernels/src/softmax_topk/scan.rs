@@ -127,7 +127,7 @@ pub(super) struct Counts {
     pub(super) candidates: usize,
     /// Groups that were read once more.
     pub(super) groups: usize,
-    /// Rows that were searched from the start once more.
+    /// Logits that were searched once more, for what is above a lower threshold.
     pub(super) searched_again: usize,
 }
 
@@ -173,12 +173,89 @@ unsafe fn fold<S: Compare>(
     (values, len)
 }
 
-/// Scans one row.
-pub(super) struct Scan<'a, T, S, const BIASED: bool> {
+/// How many logits of a tile to leave above the threshold, so that some more than `k` of all are, if it has this share of the largest.
+///
+/// How many of the `k` largest are in the tile is nearly binomially distributed if they are in random order, and rarely more than three
+/// deviations from what is expected.
+#[inline(always)]
+fn guess_rank(k: usize, share: f64) -> usize {
+    let expected = k as f64 * share;
+    let rank = (expected + 2.5 * (expected * (1.0 - share)).sqrt() + 1.5) as usize;
+    rank.min(k)
+}
+
+/// How far a scan was when the candidates were last counted, and how many there were.
+#[derive(Clone, Copy, Default)]
+struct Looked {
+    scanned: usize,
+    found: usize,
+}
+
+/// A row as vectors, with its bias.
+#[derive(Clone, Copy)]
+struct Vectors<'a, T, S, const BIASED: bool> {
     simd: S,
     logits: &'a [T],
     /// As many as logits if `BIASED`, and none otherwise.
     bias: &'a [f32],
+}
+
+impl<T: Logit, S: LogitSimd<T>, const BIASED: bool> Vectors<'_, T, S, BIASED> {
+    /// Which logits of the group at `i` are above `threshold`.
+    #[inline(always)]
+    fn above(&self, i: usize, threshold: S::V) -> u64 {
+        let whole = i + S::GROUP * S::LANES <= self.logits.len();
+        self.simd.gt_mask_group(
+            #[inline(always)]
+            |u| {
+                let at = i + u * S::LANES;
+                // SAFETY: a whole group is in the row.
+                if whole { unsafe { self.load(at) } } else { self.load_upto(at) }
+            },
+            threshold,
+        )
+    }
+
+    /// # Safety
+    /// - `i + LANES` is not behind the end of the row.
+    #[inline(always)]
+    unsafe fn load(&self, i: usize) -> S::V {
+        // SAFETY: the caller vouches for the lanes; a bias is as long as the row.
+        unsafe {
+            let logits = self.simd.load(self.logits.as_ptr().add(i));
+            if BIASED { self.simd.add(logits, self.simd.load(self.bias.as_ptr().add(i))) } else { logits }
+        }
+    }
+
+    /// As [`load`](Scan::load), with negative infinity behind the end of the row.
+    #[inline(always)]
+    fn load_upto(&self, i: usize) -> S::V {
+        let simd = self.simd;
+        let nothing = simd.splat(f32::NEG_INFINITY);
+        let rest = self.logits.len().saturating_sub(i);
+        // SAFETY: there are `rest` logits from `i` on, and as many in a bias.
+        unsafe {
+            match rest {
+                0 => nothing,
+                _ if rest >= S::LANES => self.load(i),
+                _ => {
+                    let logits = simd.load_partial(self.logits.as_ptr().add(i), rest, nothing);
+                    if BIASED {
+                        let zero = simd.splat(0.0);
+                        simd.add(logits, simd.load_partial(self.bias.as_ptr().add(i), rest, zero))
+                    } else {
+                        logits
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Scans one row.
+pub(super) struct Scan<'a, T, S, const BIASED: bool> {
+    simd: S,
+    row: Vectors<'a, T, S, BIASED>,
     offset: u32,
     /// Exponents of two are logits times this.
     rate: f32,
@@ -189,6 +266,9 @@ pub(super) struct Scan<'a, T, S, const BIASED: bool> {
     /// How many entries of the scratch buffers belong to the tile.
     hits: usize,
     blocks: usize,
+    /// When candidates were last counted in search of too few.
+    looked: Looked,
+    searched_again: bool,
 }
 
 /// The state of the online softmax: logit `x` counts as `2^(x * rate - exponent)`.
@@ -219,14 +299,27 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
         let bias = row.bias.unwrap_or_default();
         assert!(bias.len() == if BIASED { row.logits.len() } else { 0 });
         let offset = row.offset as u32;
-        Scan { simd, logits: row.logits, bias, offset, rate, k, scratch, masked: false, hits: 0, blocks: 0 }
+        let row = Vectors { simd, logits: row.logits, bias };
+        Scan {
+            simd,
+            row,
+            offset,
+            rate,
+            k,
+            scratch,
+            masked: false,
+            hits: 0,
+            blocks: 0,
+            looked: Looked::default(),
+            searched_again: false,
+        }
     }
 
     /// The sum of the row's exponentials. Afterwards the `k` largest entries are among the candidates, except for entries of
     /// negative infinity.
     #[inline(always)]
     pub(super) fn run(&mut self) -> Sum {
-        let len = self.logits.len();
+        let len = self.row.logits.len();
         let chunk_len = chunk_len(len);
         self.scratch.candidates.clear();
         let mut sum = Sum { exponent: -EXPONENT_MAX, sum: 0.0 };
@@ -234,44 +327,89 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
             self.scratch.candidates.prune(self.simd, self.k, self.k);
             sum = sum.merge(self.chunk(start, len.min(start + chunk_len)));
         }
-        let again = self.scratch.candidates.len() < self.k;
-        if again {
-            #[cfg(test)]
-            {
-                self.scratch.counts.searched_again += 1;
-            }
-            self.search_all();
-            self.scratch.candidates.prune(self.simd, self.k, 0);
+        if self.scratch.candidates.len() < self.k {
+            self.scratch.candidates.clear();
+            self.search_again(len);
         }
-        // Where fewer logits are finite, nothing follows from where they are.
-        if self.scratch.candidates.len() >= self.k && (again || self.scratch.share_of_first_tile > 0.0) {
-            self.note_share_of_first_tile(again);
+        if self.searched_again || self.scratch.share_of_first_tile > 0.0 {
+            self.note_share_of_first_tile();
         }
         sum
     }
 
-    /// Notes which share of the candidates is in the first tile. If the row was searched again they are the largest, and what was
-    /// noted before is of no use; otherwise the mean of both is noted.
-    fn note_share_of_first_tile(&mut self, again: bool) {
+    /// Notes which share of the candidates is in the first tile. If the row was searched again, what was noted before is of no use;
+    /// otherwise the mean of both is noted, and nothing once it is what a row in random order would have.
+    fn note_share_of_first_tile(&mut self) {
+        let again = self.searched_again;
+        self.scratch.candidates.prune(self.simd, self.k, if again { 0 } else { self.k });
         let (_, indices) = self.scratch.candidates.entries();
+        // Where fewer logits are finite, nothing follows from where they are.
+        if indices.len() < self.k {
+            return;
+        }
         let first = indices.partition_point(|&i| i - self.offset < Self::TILE_LEN as u32);
         let share = first as f64 / indices.len() as f64;
         let noted = &mut self.scratch.share_of_first_tile;
         *noted = if again { share } else { 0.5 * (*noted + share) };
+        if *noted * self.row.logits.len() as f64 <= Self::TILE_LEN as f64 {
+            *noted = 0.0;
+        }
     }
 
-    /// Looks at every logit, after a guess at the threshold was too high, or if there are not `k` logits that are finite.
-    fn search_all(&mut self) {
-        self.scratch.candidates.clear();
-        let len = self.logits.len();
-        for tile in (0..len).step_by(Self::TILE_LEN) {
+    /// Makes candidates of all logits before `end` that are above the threshold; there are none so far.
+    #[inline(never)]
+    fn search_again(&mut self, end: usize) {
+        #[cfg(test)]
+        {
+            self.scratch.counts.searched_again += end;
+        }
+        self.searched_again = true;
+        let (simd, row) = (self.simd, self.row);
+        for tile in (0..end).step_by(Self::TILE_LEN) {
             self.hits = 0;
-            for i in (tile..len.min(tile + Self::TILE_LEN)).step_by(Self::GROUP_LEN) {
+            for i in (tile..end.min(tile + Self::TILE_LEN)).step_by(Self::GROUP_LEN) {
                 self.scratch.hits[self.hits] = i as u32;
                 self.hits += 1;
             }
-            self.visit_many();
+            if 2 * row.above(tile, simd.splat(self.scratch.candidates.threshold())).count_ones() as usize
+                > Self::GROUP_LEN
+            {
+                self.visit_many();
+            } else {
+                simd.call(
+                    #[inline(always)]
+                    || self.visit_few(end),
+                );
+            }
         }
+    }
+
+    /// Lowers the threshold if there will be too few candidates at the end of the row, should they go on coming as they did since this was
+    /// last asked, and makes candidates of what was missed before `tile_end`.
+    #[inline(never)]
+    fn keep_pace(&mut self, tile: usize, tile_end: usize) {
+        let (found, last) = (self.scratch.candidates.len(), self.looked);
+        self.looked = Looked { scanned: tile_end, found };
+        let (new, lacking) = ((found - last.found) as f64, self.k - found);
+        // Two deviations more, so that little is searched again in vain.
+        let rate = (new + 2.0 * new.sqrt() + 1.0) / (tile_end - last.scanned) as f64;
+        let len = self.row.logits.len();
+        if rate * (len - tile_end) as f64 >= lacking as f64 {
+            return;
+        }
+        self.scratch.candidates.clear();
+        self.raise_threshold(guess_rank(lacking, (tile_end - tile) as f64 / (len - tile) as f64));
+        self.search_again(tile_end);
+        self.looked.found = self.scratch.candidates.len();
+    }
+
+    /// Whether fewer candidates than their share of `k` were found so far, at a time to ask for that: whenever twice as much was scanned,
+    /// before the end.
+    #[inline(always)]
+    fn is_behind(&self, scanned: usize) -> bool {
+        let (found, len) = (self.scratch.candidates.len(), self.row.logits.len());
+        let product = |a: usize, b: usize| a as u64 * b as u64;
+        product(found, len) < product(self.k, scanned) && scanned < len && scanned >= 2 * self.looked.scanned
     }
 
     #[inline(always)]
@@ -289,7 +427,8 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
             let threshold = if first { f32::INFINITY } else { self.scratch.candidates.threshold() };
             self.tile(tile, tile_end, &mut running, threshold);
             if first {
-                self.raise_threshold(self.guess_rank(tile_end));
+                let share = tile_end as f64 / self.row.logits.len() as f64;
+                self.raise_threshold(guess_rank(self.k, share.max(self.scratch.share_of_first_tile)));
                 self.list_hits();
             }
             #[cfg(test)]
@@ -306,6 +445,11 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
             #[cfg(test)]
             {
                 self.scratch.counts.candidates += self.scratch.candidates.len().saturating_sub(before);
+            }
+            if first {
+                self.looked = Looked { scanned: tile_end, found: self.scratch.candidates.len() };
+            } else if self.is_behind(tile_end) {
+                self.keep_pace(tile, tile_end);
             }
         }
         Sum { exponent: running.exponent, sum: running.total / S::SCALE }
@@ -362,7 +506,7 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
         if whole < end {
             let mut v = [threshold; BLOCK];
             for (u, v) in v.iter_mut().enumerate() {
-                *v = self.load_upto(whole + u * S::LANES);
+                *v = self.row.load_upto(whole + u * S::LANES);
             }
             let (halves, largest) = self.maxima(v);
             if simd.gt_mask(largest, running.limits) != 0 {
@@ -403,7 +547,7 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
             if simd.gt_mask(largest, running.limits) != 0 && (i > start || !raised) {
                 break;
             }
-            let here = self.logits.as_ptr().wrapping_add(i);
+            let here = self.row.logits.as_ptr().wrapping_add(i);
             for line in 0..Self::BLOCK_LEN * size_of::<T>() / LINE {
                 simd.prefetch(here.wrapping_byte_add((lead + line) * LINE));
             }
@@ -420,7 +564,7 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
                 let i = opaque(i);
                 for u in 0..BLOCK {
                     // SAFETY: as above.
-                    let v = unsafe { self.load(i + u * S::LANES) };
+                    let v = unsafe { self.row.load(i + u * S::LANES) };
                     let sum = &mut running.sums[u % S::SUMS];
                     *sum = simd.add_exp2_scaled::<MASKED>(*sum, v, running.scaling);
                 }
@@ -440,7 +584,7 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
         let mut v = [self.simd.splat(0.0); BLOCK];
         for (u, v) in v.iter_mut().enumerate() {
             // SAFETY: the caller vouches for the block.
-            *v = unsafe { self.load(i + u * S::LANES) };
+            *v = unsafe { self.row.load(i + u * S::LANES) };
         }
         v
     }
@@ -493,19 +637,6 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
         running.limits = simd.splat(exponent / self.rate);
     }
 
-    /// How many of the first tile to leave above the threshold, so that some more than `k` of the whole row are.
-    ///
-    /// How many of the `k` largest are in the tile is nearly binomially distributed if the row is in random order, and rarely
-    /// more than three deviations from what is expected. Where it is, there will be too few candidates, and all is searched. A
-    /// vocabulary that begins with what is frequent is not in random order; so rows after such a one expect what was found in it.
-    #[inline(always)]
-    fn guess_rank(&self, tile_end: usize) -> usize {
-        let share = (tile_end as f64 / self.logits.len() as f64).max(self.scratch.share_of_first_tile);
-        let expected = self.k as f64 * share;
-        let rank = (expected + 2.5 * (expected * (1.0 - share)).sqrt() + 1.5) as usize;
-        rank.min(self.k)
-    }
-
     /// Raises the threshold so that `rank` logits of the tile are above it, going by the maxima of lanes.
     #[inline(always)]
     fn raise_threshold(&mut self, rank: usize) {
@@ -556,7 +687,7 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
             for group in 0..BLOCK / S::GROUP {
                 let i = block * Self::BLOCK_LEN + group * Self::GROUP_LEN;
                 self.scratch.hits[self.hits] = i as u32;
-                self.hits += usize::from(hit && i < self.logits.len());
+                self.hits += usize::from(hit && i < self.row.logits.len());
             }
         }
     }
@@ -565,7 +696,7 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
     #[inline(always)]
     fn visit_few(&mut self, tile_end: usize) {
         self.make_room();
-        let simd = self.simd;
+        let (simd, row) = (self.simd, self.row);
         let threshold = simd.splat(self.scratch.candidates.threshold());
         // First all comparisons, then all that depends on how they came out, as that may be mispredicted.
         let mut lead = self.scratch.lead;
@@ -573,14 +704,14 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
         for hit in 0..hits {
             lead = self.prefetch_some(tile_end, lead);
             let start = self.scratch.hits[hit];
-            self.scratch.above[hit] = self.above(start as usize, threshold);
+            self.scratch.above[hit] = row.above(start as usize, threshold);
             self.scratch.hits[hit] = self.offset + start;
         }
         self.scratch.lead = lead;
         let (starts, masks) = (&self.scratch.hits[..hits], &self.scratch.above[..hits]);
         let offset = self.offset as usize;
         let (logits, bias) =
-            (self.logits.as_ptr().wrapping_sub(offset), self.bias.as_ptr().wrapping_sub(offset));
+            (self.row.logits.as_ptr().wrapping_sub(offset), self.row.bias.as_ptr().wrapping_sub(offset));
         // SAFETY: there is room for a whole tile. Groups begin in the row, and what is behind the end of the row is not above; a bias is
         // as long.
         unsafe {
@@ -616,7 +747,7 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
             let threshold = simd.splat(self.scratch.candidates.threshold());
             for u in 0..S::GROUP {
                 let i = self.scratch.hits[hit] as usize + u * S::LANES;
-                let v = self.load_upto(i);
+                let v = self.row.load_upto(i);
                 let above = simd.gt_mask(v, threshold);
                 // In order, candidates come all at once or not at all.
                 if above != 0 {
@@ -635,64 +766,14 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
         }
     }
 
-    /// Which logits of the group at `i` are above `threshold`.
-    #[inline(always)]
-    fn above(&self, i: usize, threshold: S::V) -> u64 {
-        let whole = i + Self::GROUP_LEN <= self.logits.len();
-        self.simd.gt_mask_group(
-            #[inline(always)]
-            |u| {
-                let at = i + u * S::LANES;
-                // SAFETY: a whole group is in the row.
-                if whole { unsafe { self.load(at) } } else { self.load_upto(at) }
-            },
-            threshold,
-        )
-    }
-
     /// Prefetches some lines more than the loads up to `i` have asked for, without a branch: from one lead to the next.
     #[inline(always)]
     fn prefetch_some(&self, i: usize, lead: usize) -> usize {
         const SOME: usize = 2;
-        let ahead = self.logits.as_ptr().wrapping_add(i).wrapping_byte_add(lead * LINE);
+        let ahead = self.row.logits.as_ptr().wrapping_add(i).wrapping_byte_add(lead * LINE);
         for line in 0..SOME {
             self.simd.prefetch(ahead.wrapping_byte_add(line * LINE));
         }
         LEAD_MAX.min(lead + SOME)
-    }
-
-    /// # Safety
-    /// - `i + LANES` is not behind the end of the row.
-    #[inline(always)]
-    unsafe fn load(&self, i: usize) -> S::V {
-        // SAFETY: the caller vouches for the lanes; a bias is as long as the row.
-        unsafe {
-            let logits = self.simd.load(self.logits.as_ptr().add(i));
-            if BIASED { self.simd.add(logits, self.simd.load(self.bias.as_ptr().add(i))) } else { logits }
-        }
-    }
-
-    /// As [`load`](Scan::load), with negative infinity behind the end of the row.
-    #[inline(always)]
-    fn load_upto(&self, i: usize) -> S::V {
-        let simd = self.simd;
-        let nothing = simd.splat(f32::NEG_INFINITY);
-        let rest = self.logits.len().saturating_sub(i);
-        // SAFETY: there are `rest` logits from `i` on, and as many in a bias.
-        unsafe {
-            match rest {
-                0 => nothing,
-                _ if rest >= S::LANES => self.load(i),
-                _ => {
-                    let logits = simd.load_partial(self.logits.as_ptr().add(i), rest, nothing);
-                    if BIASED {
-                        let zero = simd.splat(0.0);
-                        simd.add(logits, simd.load_partial(self.bias.as_ptr().add(i), rest, zero))
-                    } else {
-                        logits
-                    }
-                }
-            }
-        }
     }
 }
