@@ -46,9 +46,10 @@
 //! | 50 | 102, 145 | 107, 152 | 21.5 %, 7.6 % | 0.23 %, 0.03 % |
 //! | 256 | 395, 528 | 289, 482 | 57.7 %, 24.0 % | 0.05 %, 0.18 % |
 //!
-//! On a Zen 4, whose AVX-512 goes in two halves, one call after another, one thread takes 1.07 to 1.22 times a pass of read, exp and sum for
-//! `k` up to 50, and 1.15 to 1.58 for 256, the most for short rows; two threads 1.04 to 1.16 and 1.13 to 1.20 where they share the
-//! bandwidth of one (`benches/records/2026-11-23-softmax-topk-zen4-floor.md`). What follows was measured before that way of summing and
+//! On a Zen 4, whose AVX-512 goes in two halves, one call after another, one thread takes 1.05 to 1.22 times a pass of read, exp and sum for
+//! `k` up to 50, and 1.17 to 1.58 for 256, the most for short rows; two threads 1.03 to 1.15 and 1.12 to 1.15 where they share the
+//! bandwidth of one, 1.17 to 1.23 and 1.60 where they have twice as much (`benches/records/2026-11-23-softmax-topk-zen4-floor.md`). One row
+//! a call takes up to 1.32 and 1.71 times the pass, and 1.74 and 1.83 if the frequent come first. What follows was measured before that way of summing and
 //! ranking, and when prefetches went to the first level.
 //!
 //! Measured on a Zen 5 (`benches/records/2026-11-21-softmax-topk-avx512-floor.md`), one thread, logits that no cache holds: 64 rows
@@ -64,10 +65,9 @@
 //! 1.38 times the pass. From memory, on a shared machine, it is 1.1 to 1.6 times for `k` up to 50, and 1.35 to
 //! 2.1 times for 256 (`benches/records/2026-11-22-softmax-topk-avx2-floor.md`).
 //!
-//! Rows in order are the worst. A rising one makes every tile dense: 2.2 to 4.5 times the pass with AVX-512, 2.5 to 8 with AVX2. A
-//! falling one that nothing like it went before leaves fewer than `k` above the guess and is searched again: 1.2 to 2.3 times, and
-//! 1.3 to 2.9. Equal logits: 1.4 to 1.9
-//! times, and 1.3 to 1.6. And in small vocabularies a large `k` is most of the work: with AVX-512 the 256 largest of 4096
+//! Rows in order are the worst. On the Zen 4 a rising one, which makes every tile dense, takes 1.6 to 4.4 times the pass with AVX-512
+//! and 2.7 to 11 with AVX2; a falling one, whose threshold must be lowered, 1.1 to 1.5 and 1.5 to 2.3; equal logits 1.2 to 2.1 and 1.6 to
+//! 2.7 (the benchmark with `--order rising --rows 16 --threads 1`, and so on). And in small vocabularies a large `k` is most of the work: with AVX-512 the 256 largest of 4096
 //! take 6.9 times as long as reading, 50 take 2.5 times.
 //!
 //! Time is `O(vocab)` a row and `O(k log k)` for the sort (`O(k log² k)` in the network); space is `8 (2 k + 4096)` bytes a
