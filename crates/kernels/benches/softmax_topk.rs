@@ -15,8 +15,8 @@
 //!
 //! The logits are normally distributed with a standard deviation of 2; `--order` asks for another kind: `frequent-first`,
 //! where they fall by half the logarithm of their place as in a vocabulary that begins with what is frequent, `rising` and `falling` rows,
-//! `equal` logits, `ties` of four values. With `--resident` it is one row again and again, which stays in the caches: what is
-//! left where memory does not count.
+//! `equal` logits, `ties` of four values. `--rows` makes all shapes have so many rows. With `--resident` it is the same rows again and again, one
+//! if no other number is asked for, which stay in the caches: what is left where memory does not count.
 //!
 //! Under `cargo test` each case runs once, on one small shape.
 

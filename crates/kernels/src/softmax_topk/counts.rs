@@ -113,3 +113,26 @@ fn vocabularies_with_the_frequent_first_are_searched_again_in_part_and_once() {
         }
     }
 }
+
+/// A row that falls lowers its threshold, and does not wait for its end; where fewer than `k` logits are finite there is nothing to lower.
+#[test]
+fn little_is_searched_again_of_falling_rows_and_nothing_of_masked_ones() {
+    const VOCAB: usize = 128_256;
+    const K: usize = 50;
+    let falling: Vec<f32> = (0..VOCAB).map(|i| -1e-4 * i as f32).collect();
+    let masked: Vec<f32> =
+        (0..VOCAB).map(|i| if i % 9000 == 70 { i as f32 } else { f32::NEG_INFINITY }).collect();
+    for isa in Isa::ALL {
+        let Some(token) = Token::new(isa) else { continue };
+        let again = |row: &[f32]| count(token, row, &[0], VOCAB, K).0.searched_again;
+        let (falling, masked) = (again(&falling), again(&masked));
+        println!(
+            "{isa}: {falling} logits of {VOCAB} are searched again of a falling row, {masked} of a masked one"
+        );
+        assert!(
+            0 < falling && 5 * falling < VOCAB,
+            "{isa}: {falling} logits of a falling row are searched again"
+        );
+        assert_eq!(masked, 0, "{isa}");
+    }
+}

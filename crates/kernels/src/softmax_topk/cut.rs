@@ -26,11 +26,11 @@ pub(super) fn value(order: u32) -> f32 {
 /// How often an interval of values is halved before the interval of their [`order`] is, which always comes to an end.
 const HALVINGS: usize = 12;
 
-/// Finds a cut with at most `k + excess` values above it, by bisection.
+/// Finds a cut with at most `k + excess` values above it, by bisection; any cut if one of the values is NaN.
 ///
 /// # Safety
 /// - `values` can be read for `len` rounded up to two vectors; what is behind `len` is negative infinity.
-/// - More than `k` of them are larger than `low`, and `k` is not zero. None is NaN.
+/// - More than `k` of them are larger than `low`, and `k` is not zero.
 #[inline(always)]
 pub(super) unsafe fn cut<S: Compare>(
     simd: S,
@@ -43,6 +43,9 @@ pub(super) unsafe fn cut<S: Compare>(
     let padded = len.next_multiple_of(2 * S::LANES);
     // SAFETY: the caller vouches for `padded` values.
     let mut high = unsafe { largest(simd, values, padded) };
+    if high.is_nan() {
+        return Cut { threshold: low, above: len };
+    }
     // Most often the largest alone, or many that are as large: bisection would take long to find that out.
     let below = high.next_down();
     // SAFETY: as above.

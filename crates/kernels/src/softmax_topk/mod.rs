@@ -16,9 +16,9 @@
 //! - **Candidates.** One comparison of the common maximum of four vectors (eight with AVX2) with a threshold puts the group on
 //!   a list, without a branch. After the tile, which is still in the first level of cache, the groups listed are searched, and what is
 //!   above the threshold is kept. The first tile's lane maxima give the threshold: one that leaves about `k` plus some
-//!   deviations, if the row is in random order. Whenever twice as much has been scanned, what was found is compared with what `k`
-//!   takes: if too few will be, as in a vocabulary that begins with what is frequent, the threshold is lowered by the last tile's maxima
-//!   and the part scanned is searched again, which is in the second level of cache yet. Should fewer than `k` be above it in the end, all
+//!   deviations, if the row is in random order. After every tile, but seldom once it was so, what was found is compared with
+//!   what `k` takes: if too few will be, as in a vocabulary that begins with what is frequent, the threshold is lowered to what the last tile's
+//!   maxima suggest, and the part scanned is searched again, which is mostly in the second level of cache yet. Should fewer than `k` be above it in the end, all
 //!   the row is searched without a guess, so the answer is exact for any order. Rows after such a one, in the same task, expect of
 //!   their first tile what was found in its own.
 //! - **Selection.** The candidates are cut down to about `k` by bisection, counting how many are above the middle. What is left is ranked:
@@ -39,17 +39,17 @@
 //! exact running threshold meets: 1490 for the 256 largest of 32000. The guessed threshold is met by fewer. Means of 1000 rows
 //! of 32000 normally distributed logits, and of 128256, scanned one after another, counted by `counts.rs`, a test beside this file, with AVX-512:
 //!
-//! | k | candidates | groups searched | of the row read again, from the first level | searched again |
+//! | k | candidates | groups searched | of the row read again, from the first level | of the row searched again |
 //! |--:|--:|--:|--:|--:|
 //! | 1 | 3.7, 5.8 | 6, 8 | 1.1 %, 0.4 % | 0.00 %, 0.00 % |
 //! | 5 | 17.7, 24.0 | 27, 30 | 5.4 %, 1.5 % | 0.00 %, 0.28 % |
 //! | 50 | 102, 145 | 107, 152 | 21.5 %, 7.6 % | 0.23 %, 0.03 % |
 //! | 256 | 395, 528 | 289, 482 | 57.7 %, 24.0 % | 0.05 %, 0.18 % |
 //!
-//! On a Zen 4, whose AVX-512 goes in two halves, one call after another, one thread takes 1.05 to 1.22 times a pass of read, exp and sum for
-//! `k` up to 50, and 1.17 to 1.58 for 256, the most for short rows; two threads 1.03 to 1.15 and 1.12 to 1.15 where they share the
-//! bandwidth of one, 1.17 to 1.23 and 1.60 where they have twice as much (`benches/records/2026-11-23-softmax-topk-zen4-floor.md`). One row
-//! a call takes up to 1.32 and 1.71 times the pass, and 1.74 and 1.83 if the frequent come first. What follows was measured before that way of summing and
+//! On a Zen 4, whose AVX-512 goes in two halves, one call after another, one thread takes 1.10 to 1.23 times a pass of read, exp and sum for
+//! `k` up to 50, and 1.15 to 1.59 for 256, the most for short rows; two threads 1.04 to 1.18 and 1.13 to 1.27 where they share the
+//! bandwidth of one (`benches/records/2026-11-23-softmax-topk-zen4-floor.md`). One row
+//! a call takes up to 1.41 and 1.68 times the pass, and 1.77 and 1.92 if the frequent come first. What follows was measured before that way of summing and
 //! ranking, and when prefetches went to the first level.
 //!
 //! Measured on a Zen 5 (`benches/records/2026-11-21-softmax-topk-avx512-floor.md`), one thread, logits that no cache holds: 64 rows

@@ -227,7 +227,7 @@ impl<T: Logit, S: LogitSimd<T>, const BIASED: bool> Vectors<'_, T, S, BIASED> {
         }
     }
 
-    /// As [`load`](Scan::load), with negative infinity behind the end of the row.
+    /// As [`load`](Vectors::load), with negative infinity behind the end of the row.
     #[inline(always)]
     fn load_upto(&self, i: usize) -> S::V {
         let simd = self.simd;
@@ -266,7 +266,7 @@ pub(super) struct Scan<'a, T, S, const BIASED: bool> {
     /// How many entries of the scratch buffers belong to the tile.
     hits: usize,
     blocks: usize,
-    /// When candidates were last counted in search of too few.
+    /// When there were last too few candidates, or the first tile.
     looked: Looked,
     searched_again: bool,
 }
@@ -327,7 +327,7 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
             self.scratch.candidates.prune(self.simd, self.k, self.k);
             sum = sum.merge(self.chunk(start, len.min(start + chunk_len)));
         }
-        if self.scratch.candidates.len() < self.k {
+        if self.scratch.candidates.len() < self.k && self.has_threshold() {
             self.scratch.candidates.clear();
             self.search_again(len);
         }
@@ -371,9 +371,12 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
                 self.scratch.hits[self.hits] = i as u32;
                 self.hits += 1;
             }
-            if 2 * row.above(tile, simd.splat(self.scratch.candidates.threshold())).count_ones() as usize
-                > Self::GROUP_LEN
-            {
+            let threshold = self.scratch.candidates.threshold();
+            let dense = simd.call(
+                #[inline(always)]
+                || 2 * row.above(tile, simd.splat(threshold)).count_ones() as usize > Self::GROUP_LEN,
+            );
+            if dense {
                 self.visit_many();
             } else {
                 simd.call(
@@ -385,7 +388,7 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
     }
 
     /// Lowers the threshold if there will be too few candidates at the end of the row, should they go on coming as they did since this was
-    /// last asked, and makes candidates of what was missed before `tile_end`.
+    /// last asked, and makes candidates of what was missed before `tile_end`. The lower threshold is a guess by the tile before that.
     #[inline(never)]
     fn keep_pace(&mut self, tile: usize, tile_end: usize) {
         let (found, last) = (self.scratch.candidates.len(), self.looked);
@@ -397,19 +400,33 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
         if rate * (len - tile_end) as f64 >= lacking as f64 {
             return;
         }
+        let threshold =
+            self.threshold_above(guess_rank(lacking, (tile_end - tile) as f64 / (len - tile) as f64));
+        if threshold >= self.scratch.candidates.threshold() {
+            return;
+        }
         self.scratch.candidates.clear();
-        self.raise_threshold(guess_rank(lacking, (tile_end - tile) as f64 / (len - tile) as f64));
+        self.scratch.candidates.raise_threshold(threshold);
         self.search_again(tile_end);
         self.looked.found = self.scratch.candidates.len();
     }
 
-    /// Whether fewer candidates than their share of `k` were found so far, at a time to ask for that: whenever twice as much was scanned,
-    /// before the end.
+    /// Whether fewer candidates than their share of `k` were found so far, with a threshold. After it was so, not before twice as much has
+    /// been scanned, and not at the end.
     #[inline(always)]
     fn is_behind(&self, scanned: usize) -> bool {
         let (found, len) = (self.scratch.candidates.len(), self.row.logits.len());
         let product = |a: usize, b: usize| a as u64 * b as u64;
-        product(found, len) < product(self.k, scanned) && scanned < len && scanned >= 2 * self.looked.scanned
+        product(found, len) < product(self.k, scanned)
+            && scanned < len
+            && scanned >= 2 * self.looked.scanned
+            && self.has_threshold()
+    }
+
+    /// Whether candidates were made of some of the finite logits only.
+    #[inline(always)]
+    fn has_threshold(&self) -> bool {
+        self.scratch.candidates.threshold() > f32::NEG_INFINITY
     }
 
     #[inline(always)]
@@ -640,22 +657,29 @@ impl<'a, T: Logit, S: LogitSimd<T>, const BIASED: bool> Scan<'a, T, S, BIASED> {
     /// Raises the threshold so that `rank` logits of the tile are above it, going by the maxima of lanes.
     #[inline(always)]
     fn raise_threshold(&mut self, rank: usize) {
+        let threshold = self.threshold_above(rank);
+        self.scratch.candidates.raise_threshold(threshold);
+    }
+
+    /// The threshold that `rank` logits of the tile are above, going by the maxima of lanes; negative infinity if they say nothing.
+    /// If there is a NaN among them, any will do.
+    #[inline(always)]
+    fn threshold_above(&mut self, rank: usize) -> f32 {
         let len = self.pad_maxima();
         if rank > len {
-            return;
+            return f32::NEG_INFINITY;
         }
         let simd = self.simd;
         let (maxima, folded) = (self.scratch.maxima.as_ptr(), &mut self.scratch.folded);
         let cut = simd.call(
             #[inline(always)]
-            // SAFETY: filled up to two vectors behind `len`, and `rank` is not zero. If there is a NaN, no threshold matters.
+            // SAFETY: filled up to two vectors behind `len`, and `rank` is not zero.
             || unsafe {
                 let (values, len) = fold(simd, maxima, len, rank, folded);
                 cut(simd, values, len, rank, rank / 16, f32::NEG_INFINITY)
             },
         );
-        let threshold = if cut.above >= rank { cut.threshold } else { cut.threshold.next_down() };
-        self.scratch.candidates.raise_threshold(threshold);
+        if cut.above >= rank { cut.threshold } else { cut.threshold.next_down() }
     }
 
     /// Whether more than half of the maxima of lanes are above the threshold, which they are not in a row in random order.
