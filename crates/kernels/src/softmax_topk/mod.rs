@@ -17,10 +17,10 @@
 //!   a list, without a branch. After the tile, which is still in the first level of cache, the groups listed are searched, and what is
 //!   above the threshold is kept. The first tile's lane maxima give the threshold: one that leaves about `k` plus some
 //!   deviations, if the row is in random order. After every tile, but seldom once it was so, what was found is compared with
-//!   what `k` takes: if too few will be, as in a vocabulary that begins with what is frequent, the threshold is lowered to what the last tile's
-//!   maxima suggest, and the part scanned is searched again, which is mostly in the second level of cache yet. Should fewer than `k` be above it in the end, all
-//!   the row is searched without a guess, so the answer is exact for any order. Rows after such a one, in the same task, expect of
-//!   their first tile what was found in its own.
+//!   what `k` takes: if too few will be, as in a vocabulary that begins with what is frequent, the threshold is lowered to what
+//!   the last tile's maxima suggest, and the part scanned, mostly still in the second level of cache, is searched again. Should
+//!   fewer than `k` be above it in the end, all the row is searched without a guess, so the answer is exact for any order. Rows
+//!   after such a one, in the same task, expect of their first tile what was found in its own.
 //! - **Selection.** The candidates are cut down to about `k` by bisection, counting how many are above the middle. What is left is ranked:
 //!   with AVX-512 by a bitonic network of 32-bit keys, in registers up to 256 of them. A key is the leading bits of the logit before
 //!   its place; where these bits leave an order open, insertion settles it. The exponentials of the `k` are taken anew, in f64.
@@ -46,10 +46,10 @@
 //! | 50 | 102, 145 | 107, 152 | 21.5 %, 7.6 % | 0.23 %, 0.03 % |
 //! | 256 | 395, 528 | 289, 482 | 57.7 %, 24.0 % | 0.05 %, 0.18 % |
 //!
-//! On a Zen 4, whose AVX-512 goes in two halves, one call after another, one thread takes 1.10 to 1.23 times a pass of read, exp and sum for
-//! `k` up to 50, and 1.15 to 1.59 for 256, the most for short rows; two threads 1.04 to 1.18 and 1.13 to 1.27 where they share the
-//! bandwidth of one (`benches/records/2026-11-23-softmax-topk-zen4-floor.md`). One row
-//! a call takes up to 1.41 and 1.68 times the pass, and 1.77 and 1.92 if the frequent come first. What follows was measured before that way of summing and
+//! On a Zen 4, whose AVX-512 goes in two halves, one call after another, one thread takes 1.10 to 1.23 times a pass of read, exp
+//! and sum for `k` up to 50, and 1.15 to 1.59 for 256, the most for short rows; two threads 1.04 to 1.18 and 1.13 to 1.27 where
+//! they share the bandwidth of one. One row a call takes up to 1.41 and 1.68 times the pass, and 1.77 and 1.92 if the frequent come
+//! first (`benches/records/2026-11-23-softmax-topk-zen4-floor.md`). What follows was measured before that way of summing and
 //! ranking, and when prefetches went to the first level.
 //!
 //! Measured on a Zen 5 (`benches/records/2026-11-21-softmax-topk-avx512-floor.md`), one thread, logits that no cache holds: 64 rows
@@ -65,9 +65,9 @@
 //! 1.38 times the pass. From memory, on a shared machine, it is 1.1 to 1.6 times for `k` up to 50, and 1.35 to
 //! 2.1 times for 256 (`benches/records/2026-11-22-softmax-topk-avx2-floor.md`).
 //!
-//! Rows in order are the worst. On the Zen 4 a rising one, which makes every tile dense, takes 1.6 to 4.4 times the pass with AVX-512
-//! and 2.7 to 11 with AVX2; a falling one, whose threshold must be lowered, 1.1 to 1.5 and 1.5 to 2.3; equal logits 1.2 to 2.1 and 1.6 to
-//! 2.7 (the benchmark with `--order rising --rows 16 --threads 1`, and so on). And in small vocabularies a large `k` is most of the work: with AVX-512 the 256 largest of 4096
+//! Rows in order are the worst. On the Zen 4 (its record) a rising one, which makes every tile dense, takes 1.6 to 4.3 times the
+//! pass with AVX-512 and 2.7 to 11.5 with AVX2; a falling one, whose threshold must be lowered, 1.1 to 1.5 and 1.5 to 2.2; equal
+//! logits 1.1 to 2.1 and 1.6 to 2.5. And in small vocabularies a large `k` is most of the work: with AVX-512 the 256 largest of 4096
 //! take 6.9 times as long as reading, 50 take 2.5 times.
 //!
 //! Time is `O(vocab)` a row and `O(k log k)` for the sort (`O(k log² k)` in the network); space is `8 (2 k + 4096)` bytes a
