@@ -2,10 +2,11 @@
 
 use std::arch::x86_64::*;
 
+use super::ahead::Ahead;
 use super::integers::LARGEST_MIN;
-use super::tile::{GROUP, LINE, STEP_MAX, Scores, Step, TILES_MAX};
+use super::tile::{GROUP, LINE, PAIRS, STEP_MAX, Scores, Step, TILES_MAX};
 use crate::kv_cache::TILE;
-use crate::simd::{Arith, Avx2, Caches};
+use crate::simd::{Arith, Avx2};
 
 /// Of 32 bits.
 const LANES: usize = 8;
@@ -22,17 +23,16 @@ pub(super) unsafe fn multiply<const NIBBLES: bool, const R: usize>(
     pairs: *const [i16; 2],
     code_sums: &[f32],
     scores: &mut Scores,
+    ahead: &mut Ahead,
 ) {
     let low_half = _mm256_set1_epi8(15);
     let ones = _mm256_set1_epi16(1);
     for tile in 0..TILES_MAX {
-        let ahead = step.ahead(tile * step.plane_bytes);
         for first in (0..TILE).step_by(LANES) {
             let mut sums = [_mm256_setzero_si256(); R];
             for line in (0..step.plane_bytes / LINE).step_by(2) {
-                if step.prefetch && first == 0 {
-                    simd.prefetch(ahead.wrapping_add(line * LINE));
-                    simd.prefetch(ahead.wrapping_add((line + 1) * LINE));
+                if first == 0 {
+                    ahead.keep_up(simd, PAIRS, line * LINE, 2 * LINE);
                 }
                 // SAFETY: the caller vouches for the tiles, of an even number of lines.
                 let keys = unsafe {
@@ -109,12 +109,13 @@ pub(super) unsafe fn add_values<const NIBBLES: bool, const R: usize>(
     weights: &Scores,
     factors: &[f32; R],
     o: *mut f32,
+    ahead: &mut Ahead,
 ) {
     // SAFETY: the caller vouches for everything; `TILE` divides `dim`.
     unsafe {
         let weights = round::<R>(simd, weights);
         for d in (0..step.dim).step_by(TILE) {
-            add_columns::<NIBBLES, R>(simd, step, &weights, factors, o, d);
+            add_columns::<NIBBLES, R>(simd, step, &weights, factors, o, d, ahead);
         }
     }
 }
@@ -202,22 +203,18 @@ unsafe fn add_columns<const NIBBLES: bool, const R: usize>(
     factors: &[f32; R],
     o: *mut f32,
     d: usize,
+    ahead: &mut Ahead,
 ) {
     let packed = if NIBBLES { 8 } else { 4 };
-    // Of what is ahead, the first half is prefetched with keys.
-    let first_ahead = TILES_MAX * (step.plane_bytes + step.plane_bytes / step.dim * d);
     let mut sums = [[_mm256_setzero_si256(); 2]; R];
     for tile in 0..TILES_MAX {
         if step.seen[tile].from == step.seen[tile].to {
             continue;
         }
-        let ahead = step.ahead(first_ahead + tile * TILE / packed * LINE);
         for line in 0..TILE / packed {
             // SAFETY: the caller vouches for the tiles and the columns.
             let values = unsafe {
-                if step.prefetch {
-                    simd.prefetch(ahead.wrapping_add(line * LINE));
-                }
+                ahead.keep_up(simd, PAIRS, (tile * TILE / packed + line) * LINE, LINE);
                 let at = step.plane_bytes + 4 * (line * step.dim + d);
                 let values = step.tiles[tile].add(at).cast::<__m256i>();
                 [_mm256_loadu_si256(values), _mm256_loadu_si256(values.add(1))]

@@ -1,5 +1,6 @@
 //! Sums over tiles of integers, by instructions that multiply small ones and add up what belongs to a lane of 32 bits.
 
+use super::ahead::Ahead;
 use super::tile::{Scores, Step};
 use super::{avx2, vnni};
 use crate::simd::{Avx2, Avx512, Token};
@@ -42,13 +43,16 @@ impl Integers {
         pairs: *const [i16; 2],
         code_sums: &[f32],
         scores: &mut Scores,
+        ahead: &mut Ahead,
     ) {
         // SAFETY: the CPU has the instructions, as `self` proves; the caller vouches for the rest.
         unsafe {
             match self {
-                Integers::Vnni(simd) => vnni::multiply::<NIBBLES, R>(simd, step, codes, code_sums, scores),
+                Integers::Vnni(simd) => {
+                    vnni::multiply::<NIBBLES, R>(simd, step, codes, code_sums, scores, ahead)
+                }
                 Integers::Avx2(simd) => {
-                    avx2::multiply::<NIBBLES, R>(simd, step, codes, pairs, code_sums, scores)
+                    avx2::multiply::<NIBBLES, R>(simd, step, codes, pairs, code_sums, scores, ahead)
                 }
             }
         }
@@ -68,12 +72,17 @@ impl Integers {
         weights: &Scores,
         factors: &[f32; R],
         o: *mut f32,
+        ahead: &mut Ahead,
     ) {
         // SAFETY: the CPU has the instructions, as `self` proves; the caller vouches for the rest.
         unsafe {
             match self {
-                Integers::Vnni(simd) => vnni::add_values::<NIBBLES, R>(simd, step, weights, factors, o),
-                Integers::Avx2(simd) => avx2::add_values::<NIBBLES, R>(simd, step, weights, factors, o),
+                Integers::Vnni(simd) => {
+                    vnni::add_values::<NIBBLES, R>(simd, step, weights, factors, o, ahead)
+                }
+                Integers::Avx2(simd) => {
+                    avx2::add_values::<NIBBLES, R>(simd, step, weights, factors, o, ahead)
+                }
             }
         }
     }
@@ -153,18 +162,20 @@ mod tests {
         seen[2].to = 0;
         let step = Step {
             tiles,
-            ahead: tiles,
             seen,
             whole: false,
             key_scales: &[1.0; STEP_MAX],
             value_scales: &[1.0; STEP_MAX],
             plane_bytes,
             dim,
-            prefetch: true,
             in_line: false,
         };
         for (integers, largest) in available() {
             let context = format!("{integers:?}, nibbles {NIBBLES}, {R} rows of {dim}");
+            let mut ahead = match integers {
+                Integers::Vnni(simd) => Ahead::new(simd, &tiles, plane_bytes),
+                Integers::Avx2(simd) => Ahead::new(simd, &tiles, plane_bytes),
+            };
             let mut scores: Scores = [[f32::NAN; STEP_MAX]; GROUP];
             // SAFETY: queries are `[R, dim]`, and the tiles have been made as long as the step says.
             unsafe {
@@ -174,6 +185,7 @@ mod tests {
                     pairs.as_ptr(),
                     &code_sums,
                     &mut scores,
+                    &mut ahead,
                 );
             }
             for (r, row) in codes.chunks(dim).enumerate() {
@@ -193,7 +205,9 @@ mod tests {
             }
             let mut o = vec![3.0; R * dim];
             // SAFETY: outputs are `[R, dim]`, and the tiles are as above.
-            unsafe { integers.add_values::<NIBBLES, R>(&step, &weights, &[0.0; R], o.as_mut_ptr()) };
+            unsafe {
+                integers.add_values::<NIBBLES, R>(&step, &weights, &[0.0; R], o.as_mut_ptr(), &mut ahead)
+            };
             for (r, o) in o.chunks(dim).enumerate() {
                 let weight_sum: f32 = weights[r].iter().sum();
                 let offset = if NIBBLES { 7.5 * weight_sum } else { 0.0 };

@@ -58,6 +58,7 @@
 //! long-context inference", for the split over the context; Ainslie et al. 2023, "GQA", <https://arxiv.org/abs/2305.13245>,
 //! for the groups.
 
+mod ahead;
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]

@@ -2,11 +2,13 @@
 
 use std::marker::PhantomData;
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use half::{bf16, f16};
 use rayon::prelude::*;
 
 use super::Outputs;
+use super::ahead::Ahead;
 use super::tile::{
     AttentionSimd, GROUP, Group, Int4, Int8, LINE, Plain, STEP_MAX, Scores, Slots, State, Step, Stored,
     TILES_MAX, add_step, reads_in_line,
@@ -75,6 +77,16 @@ struct Task<'a> {
     out: Vec<&'a mut [f32]>,
     /// For each of the heads, or nothing: `[queries]`.
     lse: Vec<&'a mut [f32]>,
+    /// Its queries as tiles take them, once a span has needed them.
+    scaled: OnceLock<ScaledQueries>,
+}
+
+/// Tokens of one head of keys and values.
+struct Part {
+    sequence: usize,
+    kv_head: usize,
+    /// Not empty.
+    tokens: Range<usize>,
 }
 
 impl Task<'_> {
@@ -96,15 +108,18 @@ impl Task<'_> {
         context.start / CHUNK..context.end.div_ceil(CHUNK)
     }
 
-    /// The sums of its queries over some chunks, added in order.
-    fn sum(&self, problem: &Problem<'_>, chunks: Range<usize>) -> Sums {
-        let mut sums = Sums::new(self.queries(problem).len() * problem.padded_group(), problem.dim());
+    /// What there is of its context in some chunks.
+    fn part(&self, problem: &Problem<'_>, chunks: Range<usize>) -> Option<Part> {
         let context = self.context(problem);
         let tokens = context.start.max(chunks.start * CHUNK)..context.end.min(chunks.end * CHUNK);
-        if tokens.is_empty() {
-            return sums;
-        }
-        let span = Span { problem, task: self, tokens };
+        (!tokens.is_empty()).then_some(Part { sequence: self.sequence, kv_head: self.kv_head, tokens })
+    }
+
+    /// The sums of its queries over some chunks, added in order. The same thread probably goes on with `next`.
+    fn sum(&self, problem: &Problem<'_>, chunks: Range<usize>, next: Option<Part>) -> Sums {
+        let mut sums = Sums::new(self.queries(problem).len() * problem.padded_group(), problem.dim());
+        let Some(part) = self.part(problem, chunks) else { return sums };
+        let span = Span { problem, task: self, part, next };
         match problem.cache.config().format {
             Format::F32 => span.add_to::<Plain<f32>>(&mut sums),
             Format::F16 => span.add_to::<Plain<f16>>(&mut sums),
@@ -147,22 +162,27 @@ pub(super) fn run(problem: &Problem<'_>, outputs: Outputs<'_>) {
     let sizes = || tasks.iter().map(|task| task.context(problem).len() * task.queries(problem).len());
     let (total, largest) = (sizes().sum::<usize>(), sizes().max().unwrap_or(0));
     if threads == 1 || largest <= CHUNK || largest * threads * TASKS_PER_THREAD <= total {
-        let whole = |task: Task<'_>| {
-            let sums = task.sum(problem, task.chunks(problem));
+        let whole = |(task, next): (Task<'_>, Option<Part>)| {
+            let sums = task.sum(problem, task.chunks(problem), next);
             task.finish(problem, &sums);
         };
+        let parts = tasks.iter().map(|task| task.part(problem, task.chunks(problem)));
+        let nexts: Vec<Option<Part>> = parts.skip(1).chain([None]).collect();
         if threads == 1 {
-            tasks.into_iter().for_each(whole);
+            tasks.into_iter().zip(nexts).for_each(whole);
         } else {
-            tasks.into_par_iter().for_each(whole);
+            tasks.into_par_iter().zip(nexts).for_each(whole);
         }
         return;
     }
     let chunks: Vec<(&Task<'_>, usize)> =
         tasks.iter().flat_map(|task| task.chunks(problem).map(move |chunk| (task, chunk))).collect();
     let counts: Vec<usize> = tasks.iter().map(|task| task.chunks(problem).len()).collect();
-    let parts: Vec<Sums> =
-        chunks.into_par_iter().map(|(task, chunk)| task.sum(problem, chunk..chunk + 1)).collect();
+    let sum = |(i, &(task, chunk)): (usize, &(&Task<'_>, usize))| {
+        let next = chunks.get(i + 1).and_then(|&(task, chunk)| task.part(problem, chunk..chunk + 1));
+        task.sum(problem, chunk..chunk + 1, next)
+    };
+    let parts: Vec<Sums> = chunks.par_iter().enumerate().map(sum).collect();
     let mut parts = parts.as_slice();
     let parts = counts.into_iter().map(|count| parts.split_off(..count).expect("as many as were counted"));
     let parts: Vec<&[Sums]> = parts.collect();
@@ -185,6 +205,7 @@ fn tasks<'a>(problem: &Problem<'_>, outputs: Outputs<'a>) -> Vec<Task<'a>> {
             first: i % spans * QUERIES,
             out: Vec::with_capacity(group),
             lse: Vec::new(),
+            scaled: OnceLock::new(),
         })
         .collect();
     for (head, out) in outputs.out.chunks_exact_mut(t * head_dim).enumerate() {
@@ -276,8 +297,9 @@ struct Places {
 struct Span<'a> {
     problem: &'a Problem<'a>,
     task: &'a Task<'a>,
-    /// Of the context; not empty.
-    tokens: Range<usize>,
+    part: Part,
+    /// What to prefetch at the end.
+    next: Option<Part>,
 }
 
 /// A span of rows that are stored as `F`, on its way to where it is compiled for an instruction set.
@@ -301,36 +323,52 @@ impl Span<'_> {
 
     #[inline(always)]
     fn add<F: Stored, S: AttentionSimd>(&self, simd: S, sums: &mut Sums) {
-        let Span { problem, task, ref tokens } = *self;
+        let Span { problem, task, part: Part { ref tokens, .. }, .. } = *self;
         let Geometry { plane_bytes, .. } = *problem.cache.geometry();
         let (dim, padded_group) = (problem.dim(), problem.padded_group());
         let seen: Vec<Range<usize>> =
             task.queries(problem).map(|query| problem.sees(task.sequence, query)).collect();
         let last = self.tile_of(tokens.end - 1);
-        let mut ahead = self.places::<F>(self.tile_of(tokens.start) / F::TILES * F::TILES, last);
+        let mut ahead = self.places::<F>(&self.part, self.first_tile::<F>(tokens.start), last);
         for tile in &ahead.tiles[..F::TILES] {
             for line in (0..2 * plane_bytes).step_by(LINE) {
                 simd.prefetch(tile.wrapping_add(line));
             }
         }
-        let queries = self.scaled_queries::<F, S>(simd);
+        let queries = match task.scaled.get() {
+            Some(queries) => queries,
+            None => {
+                let queries = self.scaled_queries::<F, S>(simd);
+                task.scaled.get_or_init(|| queries)
+            }
+        };
         let mut chunk = Sums::new(seen.len() * padded_group, dim);
         let mut scores: Scores = [[0.0; STEP_MAX]; GROUP];
         let mut scales = [[0.0; STEP_MAX]; 2];
         for start in (tokens.start / CHUNK * CHUNK..tokens.end).step_by(CHUNK) {
-            let part = tokens.start.max(start)..tokens.end.min(start + CHUNK);
-            let first = self.tile_of(part.start) / F::TILES * F::TILES;
-            for number in (first..=self.tile_of(part.end - 1)).step_by(F::TILES) {
-                let places = if ahead.first == number { ahead } else { self.places::<F>(number, last) };
-                ahead = self.places::<F>(number + F::TILES, last);
+            let chunk_tokens = tokens.start.max(start)..tokens.end.min(start + CHUNK);
+            let first = self.first_tile::<F>(chunk_tokens.start);
+            for number in (first..=self.tile_of(chunk_tokens.end - 1)).step_by(F::TILES) {
+                let places =
+                    if ahead.first == number { ahead } else { self.places::<F>(&self.part, number, last) };
+                ahead = match &self.next {
+                    Some(next) if number + F::TILES > last => {
+                        let (first, last) =
+                            (self.first_tile::<F>(next.tokens.start), self.tile_of(next.tokens.end - 1));
+                        Places { first: usize::MAX, ..self.places::<F>(next, first, last) }
+                    }
+                    _ => self.places::<F>(&self.part, number + F::TILES, last),
+                };
                 if F::INTEGER {
                     read_scales::<F, S>(simd, &places, &ahead, 2 * plane_bytes, &mut scales);
                 }
-                let in_line = reads_in_line::<F, S>(dim)
+                let in_line = !simd.two_streams()
+                    && reads_in_line::<F, S>(dim)
                     && ahead.tiles[0] == places.tiles[0].wrapping_add(2 * plane_bytes);
-                let mut prefetch = !in_line;
+                let mut lines =
+                    Ahead::new(simd, if in_line { &[] } else { &ahead.tiles[..F::TILES] }, plane_bytes);
                 for (i, seen) in seen.iter().enumerate() {
-                    let (from, to) = (seen.start.max(part.start), seen.end.min(part.end));
+                    let (from, to) = (seen.start.max(chunk_tokens.start), seen.end.min(chunk_tokens.end));
                     let slots: [Slots; TILES_MAX] = std::array::from_fn(
                         #[inline(always)]
                         |tile| {
@@ -343,16 +381,14 @@ impl Span<'_> {
                     if slots.iter().all(|slots| slots.from == slots.to) {
                         continue;
                     }
-                    let mut step = Step {
+                    let step = Step {
                         tiles: places.tiles,
-                        ahead: ahead.tiles,
                         seen: slots,
                         whole: slots[..F::TILES].iter().all(|slots| slots.from == 0 && slots.to == TILE),
                         key_scales: &scales[0],
                         value_scales: &scales[1],
                         plane_bytes,
                         dim,
-                        prefetch,
                         in_line,
                     };
                     for row in (i * padded_group..(i + 1) * padded_group).step_by(GROUP) {
@@ -369,17 +405,20 @@ impl Span<'_> {
                             if count == GROUP {
                                 simd.call(
                                     #[inline(always)]
-                                    || add_step::<F, S, GROUP>(simd, &step, group, o, states, scores),
+                                    || {
+                                        add_step::<F, S, GROUP>(
+                                            simd, &step, group, o, states, scores, &mut lines,
+                                        )
+                                    },
                                 );
                             } else {
                                 simd.call(
                                     #[inline(always)]
-                                    || add_step::<F, S, 1>(simd, &step, group, o, states, scores),
+                                    || add_step::<F, S, 1>(simd, &step, group, o, states, scores, &mut lines),
                                 );
                             }
                         }
-                        prefetch = false;
-                        step.prefetch = false;
+                        lines.finish(simd);
                     }
                 }
             }
@@ -394,10 +433,15 @@ impl Span<'_> {
         token / block_len * block_len.div_ceil(TILE) + token % block_len / TILE
     }
 
+    /// The first tile of the step that a token is in.
+    fn first_tile<F: Stored>(&self, token: usize) -> usize {
+        self.tile_of(token) / F::TILES * F::TILES
+    }
+
     /// Where a step's tiles are, of which none is behind tile `last`.
     #[inline(always)]
-    fn places<F: Stored>(&self, first: usize, last: usize) -> Places {
-        let Span { problem, task, .. } = *self;
+    fn places<F: Stored>(&self, part: &Part, first: usize, last: usize) -> Places {
+        let Span { problem, .. } = *self;
         let Geometry { block_len, tile_bytes, .. } = *problem.cache.geometry();
         let block_tiles = block_len.div_ceil(TILE);
         let mut places = Places {
@@ -409,7 +453,7 @@ impl Span<'_> {
         for i in 0..F::TILES {
             let number = (first + i).min(last);
             let (entry, tile) = (number / block_tiles, number % block_tiles);
-            let head = problem.cache.head(problem.layer, task.sequence, task.kv_head, entry);
+            let head = problem.cache.head(problem.layer, part.sequence, part.kv_head, entry);
             places.tiles[i] = head[tile * tile_bytes..(tile + 1) * tile_bytes].as_ptr();
             places.tokens[i] = entry * block_len + tile * TILE;
             places.lens[i] = if number == first + i { TILE.min(block_len - tile * TILE) } else { 0 };
@@ -502,6 +546,9 @@ impl ScaledQueries {
     #[inline(always)]
     fn round<F: Stored, S: AttentionSimd>(&mut self, simd: S, dim: usize) {
         let zero = simd.splat(0.0);
+        self.codes.reserve_exact(self.q.len());
+        self.scales.reserve_exact(self.q.len() / dim);
+        self.code_sums.reserve_exact(self.q.len() / dim);
         for row in self.q.chunks_exact_mut(dim) {
             rotate(row);
             let (mut largest, mut nothing) = (zero, zero);
@@ -530,6 +577,7 @@ impl ScaledQueries {
                 |&q| (q + LOWEST_BITS_COUNT).to_bits() as i8,
             ));
         }
+        self.pairs.reserve_exact(self.codes.len() / 2);
         for &[a, b, c, d] in self.codes.as_chunks::<4>().0 {
             self.pairs.extend([[i16::from(a), i16::from(c)], [i16::from(b), i16::from(d)]]);
         }

@@ -4,6 +4,7 @@ use std::marker::PhantomData;
 
 use half::{bf16, f16};
 
+use super::ahead::Ahead;
 use crate::kv_cache::TILE;
 use crate::simd::{Caches, Compare, Exp2, LANES_MAX, LANES_MIN, Load, LoadIntegers};
 
@@ -34,6 +35,10 @@ pub(super) trait Stored {
     /// Whether values are integers, with a scale that what is read must be multiplied by.
     const INTEGER: bool;
 
+    /// For every eight lines that are read of keys or values, so many pairs of lines are [asked for](Ahead). With 4 these are all
+    /// that there are; with 3, a quarter is asked for with the exponentials, which take as long as that.
+    const PAIRS: usize = PAIRS;
+
     /// Whether a byte holds two values.
     const NIBBLES: bool = false;
 
@@ -56,12 +61,13 @@ pub(super) trait Stored {
 pub(super) struct Plain<T>(PhantomData<T>);
 
 macro_rules! plain {
-    ($value:ty, $tiles:literal, $together:literal) => {
+    ($value:ty, $tiles:literal, $together:literal, $pairs:literal) => {
         impl Stored for Plain<$value> {
             const TILES: usize = $tiles;
             const TOGETHER: usize = $together;
             const BITS: usize = 8 * size_of::<$value>();
             const INTEGER: bool = false;
+            const PAIRS: usize = $pairs;
 
             #[inline(always)]
             unsafe fn key<S: AttentionSimd>(simd: S, keys: *const u8, d: usize, slot: usize) -> S::V {
@@ -84,9 +90,9 @@ macro_rules! plain {
     };
 }
 
-plain!(f32, 1, 1);
-plain!(f16, 2, 1);
-plain!(bf16, 2, 2);
+plain!(f32, 1, 1, 4);
+plain!(f16, 2, 1, 3);
+plain!(bf16, 2, 2, 3);
 
 macro_rules! packed {
     ($(#[$doc:meta])* $stored:ident, $bits:literal, $nibbles:literal, $load:ident) => {
@@ -134,6 +140,9 @@ packed!(
 /// The largest [`Stored::TILES`].
 pub(super) const TILES_MAX: usize = 4;
 
+/// [`Stored::PAIRS`] of most.
+pub(super) const PAIRS: usize = 3;
+
 /// How many tokens these have.
 pub(super) const STEP_MAX: usize = TILES_MAX * TILE;
 
@@ -174,8 +183,6 @@ pub(super) struct Slots {
 pub(super) struct Step<'a> {
     /// Where they are. Of a tile of which nothing is seen, this may be another.
     pub(super) tiles: [*const u8; TILES_MAX],
-    /// Those of the next step, in place of each.
-    pub(super) ahead: [*const u8; TILES_MAX],
     /// Not empty for all tiles.
     pub(super) seen: [Slots; TILES_MAX],
     /// Whether all tokens of all tiles are seen, as most are.
@@ -188,19 +195,8 @@ pub(super) struct Step<'a> {
     pub(super) plane_bytes: usize,
     /// How many values a key has, with its padding.
     pub(super) dim: usize,
-    /// Whether what is ahead is to be prefetched.
-    pub(super) prefetch: bool,
-    /// Whether it lies right behind what is read, which is then read [in line](reads_in_line).
+    /// Whether the next tile lies right behind this, so that both are read [in line](reads_in_line).
     pub(super) in_line: bool,
-}
-
-impl Step<'_> {
-    /// Where the byte is that comes as the `at`th of keys and values of the tiles ahead, which are read in this order
-    /// whatever the order of the reads meanwhile: memory is fastest so.
-    #[inline(always)]
-    pub(super) fn ahead(&self, at: usize) -> *const u8 {
-        self.ahead[at / (2 * self.plane_bytes)].wrapping_add(at % (2 * self.plane_bytes))
-    }
 }
 
 /// Whether a tile can be read in the order of its addresses: keys of one tile always are, and values where there are registers for a whole row.
@@ -250,12 +246,13 @@ pub(super) unsafe fn add_step<F: Stored, S: AttentionSimd, const R: usize>(
     o: *mut f32,
     states: &mut [State],
     scores: &mut Scores,
+    ahead: &mut Ahead,
 ) {
     const { assert!(!F::INTEGER || F::TILES == TILES_MAX, "sums of integers read all tiles") };
     // SAFETY: the caller vouches for everything.
-    unsafe { multiply_all::<F, S, R>(simd, step, group, scores) };
+    unsafe { multiply_all::<F, S, R>(simd, step, group, scores, ahead) };
     // SAFETY: the caller vouches for everything.
-    let factors = unsafe { exponentiate::<F, S, R>(simd, step, group.scales, scores, states) };
+    let factors = unsafe { exponentiate::<F, S, R>(simd, step, group.scales, scores, states, ahead) };
     #[cfg(target_arch = "x86_64")]
     if F::INTEGER
         && let Some(integers) = group.integers
@@ -263,9 +260,9 @@ pub(super) unsafe fn add_step<F: Stored, S: AttentionSimd, const R: usize>(
         // SAFETY: the caller vouches for everything.
         unsafe {
             if F::NIBBLES {
-                integers.add_values::<true, R>(step, scores, &factors, o);
+                integers.add_values::<true, R>(step, scores, &factors, o, ahead);
             } else {
-                integers.add_values::<false, R>(step, scores, &factors, o);
+                integers.add_values::<false, R>(step, scores, &factors, o, ahead);
             }
         }
         return;
@@ -280,9 +277,9 @@ pub(super) unsafe fn add_step<F: Stored, S: AttentionSimd, const R: usize>(
             unsafe {
                 let o = o.add(r * step.dim);
                 if R == 1 {
-                    add_values::<F, S, 1, ROW_VECTORS>(simd, step, weights, factors, o, 0);
+                    add_values::<F, S, 1, ROW_VECTORS>(simd, step, weights, factors, o, 0, ahead);
                 } else {
-                    add_values::<F, S, 2, ROW_VECTORS>(simd, step, weights, factors, o, 0);
+                    add_values::<F, S, 2, ROW_VECTORS>(simd, step, weights, factors, o, 0, ahead);
                 }
             }
         }
@@ -294,13 +291,13 @@ pub(super) unsafe fn add_step<F: Stored, S: AttentionSimd, const R: usize>(
         // SAFETY: the caller vouches for everything, and the columns are in the row.
         unsafe {
             if d + wide * S::LANES > step.dim {
-                add_values::<F, S, R, 1>(simd, step, scores, &factors, o, d);
+                add_values::<F, S, R, 1>(simd, step, scores, &factors, o, d, ahead);
                 d += S::LANES;
             } else if S::LANES == LANES_MAX {
-                add_values::<F, S, R, 4>(simd, step, scores, &factors, o, d);
+                add_values::<F, S, R, 4>(simd, step, scores, &factors, o, d, ahead);
                 d += wide * S::LANES;
             } else {
-                add_values::<F, S, R, 2>(simd, step, scores, &factors, o, d);
+                add_values::<F, S, R, 2>(simd, step, scores, &factors, o, d, ahead);
                 d += wide * S::LANES;
             }
         }
@@ -317,6 +314,7 @@ unsafe fn multiply_all<F: Stored, S: AttentionSimd, const R: usize>(
     step: &Step<'_>,
     group: Group<'_>,
     scores: &mut Scores,
+    ahead: &mut Ahead,
 ) {
     #[cfg(target_arch = "x86_64")]
     if F::INTEGER
@@ -326,9 +324,9 @@ unsafe fn multiply_all<F: Stored, S: AttentionSimd, const R: usize>(
         // SAFETY: the caller vouches for everything.
         unsafe {
             if F::NIBBLES {
-                integers.multiply::<true, R>(step, codes, pairs, group.code_sums, scores);
+                integers.multiply::<true, R>(step, codes, pairs, group.code_sums, scores, ahead);
             } else {
-                integers.multiply::<false, R>(step, codes, pairs, group.code_sums, scores);
+                integers.multiply::<false, R>(step, codes, pairs, group.code_sums, scores, ahead);
             }
         }
         return;
@@ -337,13 +335,13 @@ unsafe fn multiply_all<F: Stored, S: AttentionSimd, const R: usize>(
     // SAFETY: the caller vouches for everything.
     unsafe {
         if S::LANES == LANES_MAX && (F::TOGETHER == 1 || simd.in_halves()) {
-            multiply::<F, S, R, 1, 2>(simd, step, q, scores);
+            multiply::<F, S, R, 1, 2>(simd, step, q, scores, ahead);
         } else if S::LANES == LANES_MAX {
-            multiply::<F, S, R, 2, 1>(simd, step, q, scores);
+            multiply::<F, S, R, 2, 1>(simd, step, q, scores, ahead);
         } else if S::LANES == LANES_MIN {
-            multiply::<F, S, R, 4, 1>(simd, step, q, scores);
+            multiply::<F, S, R, 4, 1>(simd, step, q, scores, ahead);
         } else {
-            multiply::<F, S, R, 2, 1>(simd, step, q, scores);
+            multiply::<F, S, R, 2, 1>(simd, step, q, scores, ahead);
         }
     }
 }
@@ -358,6 +356,7 @@ unsafe fn multiply<F: Stored, S: AttentionSimd, const R: usize, const J: usize, 
     step: &Step<'_>,
     q: *const f32,
     scores: &mut Scores,
+    ahead: &mut Ahead,
 ) {
     // How many tiles these are; where `J` vectors are less than a tile, only the first of its vectors prefetch.
     let tiles = (J * S::LANES).div_ceil(TILE);
@@ -367,16 +366,13 @@ unsafe fn multiply<F: Stored, S: AttentionSimd, const R: usize, const J: usize, 
             let token = at + j * S::LANES;
             *place = (step.tiles[token / TILE], token % TILE);
         }
-        let prefetch = step.prefetch && at.is_multiple_of(TILE);
-        let ahead = step.ahead(at / TILE * step.plane_bytes);
+        let paced = at.is_multiple_of(TILE);
         let mut sums = [[[simd.splat(0.0); J]; R]; U];
         for d in (0..step.dim).step_by(U) {
             for (u, sums) in sums.iter_mut().enumerate() {
                 let byte = (d + u) * tiles * TILE * F::BITS / 8;
-                if prefetch && byte.is_multiple_of(LINE) {
-                    for line in (0..tiles * TILE * F::BITS / 8).step_by(LINE) {
-                        simd.prefetch(ahead.wrapping_add(byte + line));
-                    }
+                if paced {
+                    ahead.keep_up(simd, F::PAIRS, byte, tiles * TILE * F::BITS / 8);
                 }
                 let mut k = [simd.splat(0.0); J];
                 for (k, (tile, slot)) in k.iter_mut().zip(places) {
@@ -419,6 +415,7 @@ unsafe fn exponentiate<F: Stored, S: AttentionSimd, const R: usize>(
     scales: &[f32],
     scores: &mut Scores,
     states: &mut [State],
+    ahead: &mut Ahead,
 ) -> [f32; R] {
     let lanes = F::TILES * TILE;
     let mut largest = [0.0; R];
@@ -463,6 +460,10 @@ unsafe fn exponentiate<F: Stored, S: AttentionSimd, const R: usize>(
             unsafe {
                 let power = simd.add_exp2(zero, simd.sub(simd.load_acc(start.add(j)), exponent), scaling);
                 *sum = simd.add(*sum, power);
+                if F::PAIRS == PAIRS && j.is_multiple_of(TILE) {
+                    // All queries and tiles together: a quarter of the lines.
+                    ahead.prefetch(simd, step.plane_bytes / (4 * LINE * R));
+                }
                 let scaled = F::INTEGER.then(
                     #[inline(always)]
                     || simd.mul(power, simd.load_acc(step.value_scales.as_ptr().add(j))),
@@ -505,22 +506,16 @@ unsafe fn add_values<F: Stored, S: AttentionSimd, const R: usize, const C: usize
     factors: &[f32],
     o: *mut f32,
     d: usize,
+    ahead: &mut Ahead,
 ) {
-    // Of what is ahead, the first half is prefetched with keys.
-    let first_ahead = F::TILES * (step.plane_bytes + step.plane_bytes * d / step.dim);
     let slot_bytes = C * S::LANES * F::BITS / 8;
     debug_assert!(weights.len() >= R && factors.len() >= R);
     let mut sums = [[simd.splat(0.0); C]; R];
     for tile in 0..F::TILES {
         let values = step.tiles[tile].wrapping_add(step.plane_bytes);
-        let ahead = step.ahead(first_ahead + tile * TILE * slot_bytes);
         for slot in step.seen[tile].from..step.seen[tile].to {
             let byte = slot * slot_bytes;
-            if step.prefetch && byte.is_multiple_of(LINE) {
-                for line in (0..slot_bytes).step_by(LINE) {
-                    simd.prefetch(ahead.wrapping_add(byte + line));
-                }
-            }
+            ahead.keep_up(simd, F::PAIRS, byte, slot_bytes);
             let mut v = [simd.splat(0.0); C];
             for (c, v) in v.iter_mut().enumerate() {
                 // SAFETY: the caller vouches for the tile, and that the columns are in it.

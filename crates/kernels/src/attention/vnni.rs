@@ -2,10 +2,14 @@
 
 use std::arch::x86_64::*;
 
+use super::ahead::Ahead;
 use super::integers::LARGEST_MIN;
-use super::tile::{GROUP, LINE, STEP_MAX, Scores, Step, TILES_MAX};
+use super::tile::{GROUP, LINE, PAIRS, STEP_MAX, Scores, Step, TILES_MAX};
 use crate::kv_cache::TILE;
-use crate::simd::{Avx512, Caches};
+use crate::simd::Avx512;
+
+/// Tiles that are multiplied with a query while it is in a register.
+const TOGETHER: usize = 2;
 
 /// Scores, see [`Integers::multiply`](super::integers::Integers::multiply).
 ///
@@ -18,46 +22,62 @@ pub(super) unsafe fn multiply<const NIBBLES: bool, const R: usize>(
     codes: *const i8,
     code_sums: &[f32],
     scores: &mut Scores,
+    ahead: &mut Ahead,
 ) {
     let low_half = _mm512_set1_epi8(15);
     let sign = _mm512_set1_epi8(-128);
-    for tile in 0..TILES_MAX {
-        let (keys, ahead) = (step.tiles[tile], step.ahead(tile * step.plane_bytes));
-        let mut sums = [[_mm512_setzero_si512(); R]; 2];
+    for tile in (0..TILES_MAX).step_by(TOGETHER) {
+        let tiles: &[*const u8; TOGETHER] = step.tiles[tile..].first_chunk().expect("as many tiles");
+        let mut sums = [[[_mm512_setzero_si512(); R]; TOGETHER]; 2];
         for lines in (0..step.plane_bytes / LINE).step_by(2) {
+            ahead.keep_up(simd, PAIRS, lines * TOGETHER * LINE, 2 * TOGETHER * LINE);
             for (u, sums) in sums.iter_mut().enumerate() {
                 let line = lines + u;
-                // SAFETY: the caller vouches for the tiles, of an even number of lines; queries have four codes a line, or eight.
-                unsafe {
-                    let keys = _mm512_loadu_si512(keys.add(line * LINE).cast());
-                    if step.prefetch {
-                        simd.prefetch(ahead.wrapping_add(line * LINE));
+                let mut keys = [sign; TOGETHER];
+                for (keys, tile) in keys.iter_mut().zip(tiles) {
+                    // SAFETY: the caller vouches for the tiles, of an even number of lines.
+                    *keys = unsafe { _mm512_loadu_si512(tile.add(line * LINE).cast()) };
+                }
+                // SAFETY: the caller vouches for the queries, which have four codes a line, or eight.
+                let q = |r: usize, at: usize| unsafe {
+                    _mm512_set1_epi32(codes.add(r * step.dim + 4 * at).cast::<i32>().read_unaligned())
+                };
+                if NIBBLES {
+                    let (mut low, mut high) = (keys, keys);
+                    for (low, high) in low.iter_mut().zip(&mut high) {
+                        *high = _mm512_and_si512(_mm512_srli_epi16::<4>(*high), low_half);
+                        *low = _mm512_and_si512(*low, low_half);
                     }
-                    let q = |r: usize, at: usize| {
-                        _mm512_set1_epi32(codes.add(r * step.dim + 4 * at).cast::<i32>().read_unaligned())
-                    };
-                    if NIBBLES {
-                        let high = _mm512_and_si512(_mm512_srli_epi16::<4>(keys), low_half);
-                        let low = _mm512_and_si512(keys, low_half);
-                        for (r, sum) in sums.iter_mut().enumerate() {
-                            *sum = _mm512_dpbusd_epi32(*sum, low, q(r, 2 * line));
-                            *sum = _mm512_dpbusd_epi32(*sum, high, q(r, 2 * line + 1));
+                    for r in 0..R {
+                        let (first, second) = (q(r, 2 * line), q(r, 2 * line + 1));
+                        for (sums, (&low, &high)) in sums.iter_mut().zip(low.iter().zip(&high)) {
+                            sums[r] = _mm512_dpbusd_epi32(sums[r], low, first);
+                            sums[r] = _mm512_dpbusd_epi32(sums[r], high, second);
                         }
-                    } else {
-                        let keys = _mm512_xor_si512(keys, sign);
-                        for (r, sum) in sums.iter_mut().enumerate() {
-                            *sum = _mm512_dpbusd_epi32(*sum, keys, q(r, line));
+                    }
+                } else {
+                    for keys in &mut keys {
+                        *keys = _mm512_xor_si512(*keys, sign);
+                    }
+                    for r in 0..R {
+                        let q = q(r, line);
+                        for (sums, &keys) in sums.iter_mut().zip(&keys) {
+                            sums[r] = _mm512_dpbusd_epi32(sums[r], keys, q);
                         }
                     }
                 }
             }
         }
         let [even, odd] = sums;
-        for (r, scores) in scores.iter_mut().enumerate().take(R) {
-            let sum = _mm512_cvtepi32_ps(_mm512_add_epi32(even[r], odd[r]));
-            let score = _mm512_sub_ps(sum, _mm512_set1_ps(code_sums[r] * if NIBBLES { 7.5 } else { 128.0 }));
-            // SAFETY: a step has so many scores.
-            unsafe { _mm512_storeu_ps(scores.as_mut_ptr().add(tile * TILE), score) };
+        for (j, (even, odd)) in even.into_iter().zip(odd).enumerate() {
+            for (r, scores) in scores.iter_mut().enumerate().take(R) {
+                let sum = _mm512_cvtepi32_ps(_mm512_add_epi32(even[r], odd[r]));
+                let offset = _mm512_set1_ps(code_sums[r] * if NIBBLES { 7.5 } else { 128.0 });
+                // SAFETY: a step has so many scores.
+                unsafe {
+                    _mm512_storeu_ps(scores.as_mut_ptr().add((tile + j) * TILE), _mm512_sub_ps(sum, offset));
+                }
+            }
         }
     }
 }
@@ -73,17 +93,18 @@ pub(super) unsafe fn add_values<const NIBBLES: bool, const R: usize>(
     weights: &Scores,
     factors: &[f32; R],
     o: *mut f32,
+    ahead: &mut Ahead,
 ) {
     // SAFETY: the caller vouches for everything, and the columns are in the row.
     unsafe {
         let weights = round::<R>(weights);
         let mut d = 0;
         while d + 32 <= step.dim {
-            add_columns::<NIBBLES, R, 2>(simd, step, &weights, factors, o, d);
+            add_columns::<NIBBLES, R, 2>(simd, step, &weights, factors, o, d, ahead);
             d += 32;
         }
         if d < step.dim {
-            add_columns::<NIBBLES, R, 1>(simd, step, &weights, factors, o, d);
+            add_columns::<NIBBLES, R, 1>(simd, step, &weights, factors, o, d, ahead);
         }
     }
 }
@@ -146,18 +167,17 @@ unsafe fn add_columns<const NIBBLES: bool, const R: usize, const C: usize>(
     factors: &[f32; R],
     o: *mut f32,
     d: usize,
+    ahead: &mut Ahead,
 ) {
     let low_half = _mm512_set1_epi8(15);
     let packed = if NIBBLES { 8 } else { 4 };
-    // Of what is ahead, the first half is prefetched with keys.
-    let first_ahead = TILES_MAX * (step.plane_bytes + step.plane_bytes / step.dim * d);
     let mut sums = [[[_mm512_setzero_si512(); C]; 2]; R];
     for tile in 0..TILES_MAX {
         if step.seen[tile].from == step.seen[tile].to {
             continue;
         }
-        let ahead = step.ahead(first_ahead + tile * TILE / packed * C * LINE);
         for line in 0..TILE / packed {
+            ahead.keep_up(simd, PAIRS, (tile * TILE / packed + line) * C * LINE, C * LINE);
             // SAFETY: the caller vouches for the tiles and the columns. There are as many weights as a step has tokens.
             unsafe {
                 let at = 4 * (line * step.dim + d);
@@ -165,9 +185,6 @@ unsafe fn add_columns<const NIBBLES: bool, const R: usize, const C: usize>(
                 for (c, values) in values.iter_mut().enumerate() {
                     let at = at + c * LINE;
                     *values = _mm512_loadu_si512(step.tiles[tile].add(step.plane_bytes + at).cast());
-                    if step.prefetch {
-                        simd.prefetch(ahead.wrapping_add((line * C + c) * LINE));
-                    }
                 }
                 let first = tile * TILE + line * packed;
                 for (sums, halves) in sums.iter_mut().zip(&weights.halves) {

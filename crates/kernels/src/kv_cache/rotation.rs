@@ -59,14 +59,20 @@ fn transform(row: &mut [f32]) {
     let mut stage = [0.0; PART_MAX];
     let stage = &mut stage[..part_len];
     for part in row.chunks_exact_mut(part_len) {
-        for _ in 0..part_len.trailing_zeros() {
-            let (first, second) = part.split_at(part_len / 2);
-            for ((a, b), pair) in first.iter().zip(second).zip(stage.as_chunks_mut::<2>().0) {
+        let (mut before, mut after) = (&mut *part, &mut *stage);
+        let stages = part_len.trailing_zeros();
+        for _ in 0..stages {
+            let (first, second) = before.split_at(part_len / 2);
+            for ((a, b), pair) in first.iter().zip(second).zip(after.as_chunks_mut::<2>().0) {
                 *pair = [a + b, a - b];
             }
-            part.copy_from_slice(stage);
+            std::mem::swap(&mut before, &mut after);
         }
-        part.iter_mut().for_each(|value| *value *= scale);
+        if stages.is_multiple_of(2) {
+            part.iter_mut().for_each(|value| *value *= scale);
+        } else {
+            part.iter_mut().zip(&*stage).for_each(|(value, &transformed)| *value = transformed * scale);
+        }
     }
 }
 

@@ -124,6 +124,15 @@ macro_rules! arith {
     };
 }
 
+/// Whether this CPU is one of Intel's.
+#[cfg(target_arch = "x86_64")]
+static INTEL: std::sync::LazyLock<bool> = std::sync::LazyLock::new(|| {
+    #[allow(unused_unsafe, reason = "it is unsafe in older versions of Rust")]
+    // SAFETY: every x86-64 CPU has the instruction, and this leaf.
+    let vendor = unsafe { std::arch::x86_64::__cpuid(0) };
+    [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes).as_flattened() == b"GenuineIntel"
+});
+
 /// [`Caches`](crate::simd::Caches) by instructions that every x86-64 CPU has.
 #[cfg(target_arch = "x86_64")]
 macro_rules! caches_x86_64 {
@@ -145,6 +154,10 @@ macro_rules! caches_x86_64 {
                 use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
                 // SAFETY: as above.
                 unsafe { _mm_prefetch::<_MM_HINT_T0>(p.cast()) }
+            }
+            #[inline(always)]
+            fn two_streams(self) -> bool {
+                *$crate::simd::INTEL
             }
         }
     };
@@ -265,6 +278,13 @@ pub(crate) trait Caches: Copy {
     /// Asks for the cache line at `p`, which should be in the second level, to be brought into the first. Where lines come from
     /// memory, this is slower on a Zen 4 than [`prefetch`](Caches::prefetch).
     fn prefetch_near<T>(self, _p: *const T) {}
+
+    /// Whether memory is faster if it is asked for lines in two places in turn than for one after the other: by 5 to 8 % on
+    /// Intel's Emerald Rapids. On AMD's CPUs it has not been measured.
+    #[inline(always)]
+    fn two_streams(self) -> bool {
+        false
+    }
 }
 
 /// Compares vectors of f32.
