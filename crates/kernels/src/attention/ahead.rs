@@ -80,11 +80,13 @@ impl Ahead {
         true
     }
 
-    /// Asks for as many pairs for every eight lines that are read, of which `read` bytes have been and `more` are now.
+    /// Asks for as many pairs with every eighth line that is read, when `read` bytes have been. Asked for one by one they would
+    /// cost more than evenness gains.
     #[inline(always)]
-    pub(super) fn keep_up<S: Caches>(&mut self, simd: S, pairs: usize, read: usize, more: usize) {
-        let due = |bytes: usize| bytes * pairs / (8 * LINE);
-        self.prefetch(simd, due(read + more) - due(read));
+    pub(super) fn keep_up<S: Caches>(&mut self, simd: S, pairs: usize, read: usize) {
+        if read.is_multiple_of(8 * LINE) {
+            self.prefetch(simd, pairs);
+        }
     }
 
     /// Asks for all that is left.
@@ -126,7 +128,7 @@ mod tests {
             tiles.iter().map(|&line| std::ptr::without_provenance(line * LINE)).collect();
         let mut ahead = Ahead::new(simd, &tiles, 3 * LINE);
         for line in 0..16 {
-            ahead.keep_up(simd, 3, line * LINE, LINE);
+            ahead.keep_up(simd, 3, line * LINE);
         }
         let kept_up = asked.take();
         ahead.finish(simd);

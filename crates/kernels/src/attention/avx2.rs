@@ -4,7 +4,7 @@ use std::arch::x86_64::*;
 
 use super::ahead::Ahead;
 use super::integers::LARGEST_MIN;
-use super::tile::{GROUP, LINE, PAIRS, STEP_MAX, Scores, Step, TILES_MAX};
+use super::tile::{GROUP, INTEGER_PAIRS, LINE, STEP_MAX, Scores, Step, TILES_MAX};
 use crate::kv_cache::TILE;
 use crate::simd::{Arith, Avx2};
 
@@ -32,7 +32,7 @@ pub(super) unsafe fn multiply<const NIBBLES: bool, const R: usize>(
             let mut sums = [_mm256_setzero_si256(); R];
             for line in (0..step.plane_bytes / LINE).step_by(2) {
                 if first == 0 {
-                    ahead.keep_up(simd, PAIRS, line * LINE, 2 * LINE);
+                    ahead.keep_up(simd, INTEGER_PAIRS, line * LINE);
                 }
                 // SAFETY: the caller vouches for the tiles, of an even number of lines.
                 let keys = unsafe {
@@ -214,7 +214,7 @@ unsafe fn add_columns<const NIBBLES: bool, const R: usize>(
         for line in 0..TILE / packed {
             // SAFETY: the caller vouches for the tiles and the columns.
             let values = unsafe {
-                ahead.keep_up(simd, PAIRS, (tile * TILE / packed + line) * LINE, LINE);
+                ahead.keep_up(simd, INTEGER_PAIRS, (tile * TILE / packed + line) * LINE);
                 let at = step.plane_bytes + 4 * (line * step.dim + d);
                 let values = step.tiles[tile].add(at).cast::<__m256i>();
                 [_mm256_loadu_si256(values), _mm256_loadu_si256(values.add(1))]

@@ -11,13 +11,15 @@
 //! - **Tiles.** The cache holds [tiles](crate::kv_cache#layout) of 16 tokens, in which the same value of all keys is a vector;
 //!   so a score is a lane, and none is summed over lanes. One tile of f32, two of 16 bits or four of integers make a step:
 //!   scores become exponentials, by which the values are added up in registers.
-//! - **Prefetches.** Where the next tile lies right behind, f32 with AVX-512 and heads of 128 is read in the order of its addresses: all
-//!   values of a token at once, for two queries and then for two more. That is one line of memory, which the
-//!   CPU's own prefetchers follow; ours only stand in their way (on a Zen 4 1.9 times the floor with them, 1.1 without). Otherwise
-//!   the next step is prefetched into the second level meanwhile, in the order of its bytes and evenly over the
-//!   work, whatever the order of the reads. In any other order memory is slower: with values prefetched by columns, as they are
-//!   read, f32 took 1.6 times as long as reading alone on a Zen 5, and 1.2 times in their order, into the first level then. Into
-//!   the second, a Zen 4 takes 1.5 times where it took 2.2.
+//! - **Prefetches.** The next step is prefetched into the second level meanwhile, evenly over the work, with integers over their
+//!   exponentials too, whatever the order of the reads; at the end of a head that is the first step of the next. A core of an
+//!   Intel Emerald Rapids reads as fast as it has lines under way, so time without a prefetch is lost: f32 takes 1.6 times
+//!   the floor where the CPU's own prefetchers are left alone, and 1.2 so. Lines of two places are asked for in turn there, which is
+//!   1 to 5 % faster. Elsewhere it is the order of the bytes: with values prefetched by columns, as they are read, f32 took 1.6
+//!   times as long as reading alone on a Zen 5, and 1.2 times in their order.
+//! - **In line.** On AMD's CPUs, where the next tile lies right behind, f32 with AVX-512 and heads of 128 is read in the order of
+//!   its addresses instead: all values of a token at once, for two queries and then for two more. That is one line of memory,
+//!   which a Zen 4's own prefetchers follow; ours only stand in their way (1.9 times the floor with them, 1.1 without).
 //! - **Online softmax.** Terms are `2^(s - e)`, where `e` is an integer not below the largest `s` so far, in powers of two.
 //!   Moving `e` multiplies what has been summed by a power of two, and that rounds nothing.
 //! - **Integers.** Where keys are stored as integers, queries are rotated as the keys have been and rounded to 8 bits, with

@@ -35,10 +35,6 @@ pub(super) trait Stored {
     /// Whether values are integers, with a scale that what is read must be multiplied by.
     const INTEGER: bool;
 
-    /// For every eight lines that are read of keys or values, so many pairs of lines are [asked for](Ahead). With 4 these are all
-    /// that there are; with 3, a quarter is asked for with the exponentials, which take as long as that.
-    const PAIRS: usize = PAIRS;
-
     /// Whether a byte holds two values.
     const NIBBLES: bool = false;
 
@@ -61,13 +57,12 @@ pub(super) trait Stored {
 pub(super) struct Plain<T>(PhantomData<T>);
 
 macro_rules! plain {
-    ($value:ty, $tiles:literal, $together:literal, $pairs:literal) => {
+    ($value:ty, $tiles:literal, $together:literal) => {
         impl Stored for Plain<$value> {
             const TILES: usize = $tiles;
             const TOGETHER: usize = $together;
             const BITS: usize = 8 * size_of::<$value>();
             const INTEGER: bool = false;
-            const PAIRS: usize = $pairs;
 
             #[inline(always)]
             unsafe fn key<S: AttentionSimd>(simd: S, keys: *const u8, d: usize, slot: usize) -> S::V {
@@ -90,9 +85,9 @@ macro_rules! plain {
     };
 }
 
-plain!(f32, 1, 1, 4);
-plain!(f16, 2, 1, 3);
-plain!(bf16, 2, 2, 3);
+plain!(f32, 1, 1);
+plain!(f16, 2, 1);
+plain!(bf16, 2, 2);
 
 macro_rules! packed {
     ($(#[$doc:meta])* $stored:ident, $bits:literal, $nibbles:literal, $load:ident) => {
@@ -140,8 +135,13 @@ packed!(
 /// The largest [`Stored::TILES`].
 pub(super) const TILES_MAX: usize = 4;
 
-/// [`Stored::PAIRS`] of most.
-pub(super) const PAIRS: usize = 3;
+/// With every eighth line that is read of keys or values, so many pairs of lines are [asked for](Ahead): floats ask for as many lines
+/// as they read.
+const PAIRS: usize = 4;
+
+/// Integers leave a quarter for their exponentials, which take as long as that.
+#[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "instructions of x86-64 keep up so"))]
+pub(super) const INTEGER_PAIRS: usize = 3;
 
 /// How many tokens these have.
 pub(super) const STEP_MAX: usize = TILES_MAX * TILE;
@@ -200,8 +200,9 @@ pub(super) struct Step<'a> {
 }
 
 /// Whether a tile can be read in the order of its addresses: keys of one tile always are, and values where there are registers for a whole row.
-/// Where memory is one line from tile to tile the CPU's own prefetchers are best left alone: 64 MiB of f32 take a core of a Zen 4 2.2 ms
-/// so, 3.8 with prefetches, and 3.0 with prefetches and half a row at a time, as where tiles lie elsewhere.
+/// Where memory is one line from tile to tile a Zen 4's own prefetchers are best left alone: 64 MiB of f32 take a core 2.2 ms
+/// so, 3.8 with prefetches, and 3.0 with prefetches and half a row at a time, as where tiles lie elsewhere. Those of a CPU that
+/// follows [two streams](Caches::two_streams) are not.
 #[inline(always)]
 pub(super) fn reads_in_line<F: Stored, S: AttentionSimd>(dim: usize) -> bool {
     F::TILES == 1 && S::LANES == LANES_MAX && dim == ROW_VECTORS * S::LANES
@@ -358,7 +359,7 @@ unsafe fn multiply<F: Stored, S: AttentionSimd, const R: usize, const J: usize, 
     scores: &mut Scores,
     ahead: &mut Ahead,
 ) {
-    // How many tiles these are; where `J` vectors are less than a tile, only the first of its vectors prefetch.
+    // How many tiles these are; where `J` vectors are less than a tile, only the first of its vectors keep up.
     let tiles = (J * S::LANES).div_ceil(TILE);
     for at in (0..F::TILES * TILE).step_by(J * S::LANES) {
         let mut places = [(std::ptr::null(), 0); J];
@@ -366,13 +367,13 @@ unsafe fn multiply<F: Stored, S: AttentionSimd, const R: usize, const J: usize, 
             let token = at + j * S::LANES;
             *place = (step.tiles[token / TILE], token % TILE);
         }
-        let paced = at.is_multiple_of(TILE);
+        let keeps_up = at.is_multiple_of(TILE);
         let mut sums = [[[simd.splat(0.0); J]; R]; U];
         for d in (0..step.dim).step_by(U) {
             for (u, sums) in sums.iter_mut().enumerate() {
                 let byte = (d + u) * tiles * TILE * F::BITS / 8;
-                if paced {
-                    ahead.keep_up(simd, F::PAIRS, byte, tiles * TILE * F::BITS / 8);
+                if keeps_up {
+                    ahead.keep_up(simd, PAIRS, byte);
                 }
                 let mut k = [simd.splat(0.0); J];
                 for (k, (tile, slot)) in k.iter_mut().zip(places) {
@@ -460,8 +461,8 @@ unsafe fn exponentiate<F: Stored, S: AttentionSimd, const R: usize>(
             unsafe {
                 let power = simd.add_exp2(zero, simd.sub(simd.load_acc(start.add(j)), exponent), scaling);
                 *sum = simd.add(*sum, power);
-                if F::PAIRS == PAIRS && j.is_multiple_of(TILE) {
-                    // All queries and tiles together: a quarter of the lines.
+                if F::INTEGER && j.is_multiple_of(TILE) {
+                    // A quarter of the lines, for all queries and tiles together.
                     ahead.prefetch(simd, step.plane_bytes / (4 * LINE * R));
                 }
                 let scaled = F::INTEGER.then(
@@ -515,7 +516,7 @@ unsafe fn add_values<F: Stored, S: AttentionSimd, const R: usize, const C: usize
         let values = step.tiles[tile].wrapping_add(step.plane_bytes);
         for slot in step.seen[tile].from..step.seen[tile].to {
             let byte = slot * slot_bytes;
-            ahead.keep_up(simd, F::PAIRS, byte, slot_bytes);
+            ahead.keep_up(simd, PAIRS, byte);
             let mut v = [simd.splat(0.0); C];
             for (c, v) in v.iter_mut().enumerate() {
                 // SAFETY: the caller vouches for the tile, and that the columns are in it.

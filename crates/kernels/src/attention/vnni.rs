@@ -4,7 +4,7 @@ use std::arch::x86_64::*;
 
 use super::ahead::Ahead;
 use super::integers::LARGEST_MIN;
-use super::tile::{GROUP, LINE, PAIRS, STEP_MAX, Scores, Step, TILES_MAX};
+use super::tile::{GROUP, INTEGER_PAIRS, LINE, STEP_MAX, Scores, Step, TILES_MAX};
 use crate::kv_cache::TILE;
 use crate::simd::Avx512;
 
@@ -30,7 +30,7 @@ pub(super) unsafe fn multiply<const NIBBLES: bool, const R: usize>(
         let tiles: &[*const u8; TOGETHER] = step.tiles[tile..].first_chunk().expect("as many tiles");
         let mut sums = [[[_mm512_setzero_si512(); R]; TOGETHER]; 2];
         for lines in (0..step.plane_bytes / LINE).step_by(2) {
-            ahead.keep_up(simd, PAIRS, lines * TOGETHER * LINE, 2 * TOGETHER * LINE);
+            ahead.keep_up(simd, INTEGER_PAIRS, lines * TOGETHER * LINE);
             for (u, sums) in sums.iter_mut().enumerate() {
                 let line = lines + u;
                 let mut keys = [sign; TOGETHER];
@@ -177,7 +177,7 @@ unsafe fn add_columns<const NIBBLES: bool, const R: usize, const C: usize>(
             continue;
         }
         for line in 0..TILE / packed {
-            ahead.keep_up(simd, PAIRS, (tile * TILE / packed + line) * C * LINE, C * LINE);
+            ahead.keep_up(simd, INTEGER_PAIRS, (tile * TILE / packed + line) * C * LINE);
             // SAFETY: the caller vouches for the tiles and the columns. There are as many weights as a step has tokens.
             unsafe {
                 let at = 4 * (line * step.dim + d);

@@ -279,8 +279,8 @@ pub(crate) trait Caches: Copy {
     /// memory, this is slower on a Zen 4 than [`prefetch`](Caches::prefetch).
     fn prefetch_near<T>(self, _p: *const T) {}
 
-    /// Whether memory is faster if it is asked for lines in two places in turn than for one after the other: by 5 to 8 % on
-    /// Intel's Emerald Rapids. On AMD's CPUs it has not been measured.
+    /// Whether memory is faster if it is asked for lines in two places in turn than for one after the other: by 1 to 5 % in
+    /// attention on Intel's Emerald Rapids. On AMD's CPUs it has not been measured.
     #[inline(always)]
     fn two_streams(self) -> bool {
         false
