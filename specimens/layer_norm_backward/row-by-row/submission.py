@@ -1,12 +1,16 @@
-"""Layer norm one row at a time, with exactly rounded sums."""
-
-from math import fsum
+"""Layer norm one row at a time, with compensated sums."""
 
 import numpy as np
 
 
 def mean_of(row):
-    return fsum(row.tolist()) / len(row)
+    # Neumaier's sum: what an addition rounds off is added up beside.
+    total = lost = 0.0
+    for value in row.tolist():
+        added = total + value
+        lost += total - added + value if abs(total) >= abs(value) else value - added + total
+        total = added
+    return (total + lost) / len(row)
 
 
 def forward(x, gamma, beta, eps):
