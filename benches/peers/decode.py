@@ -20,7 +20,7 @@ What is measured: one new token of each sequence of a batch, 32 query heads over
 - All formats are in one race, so that what one gains over another is measured within a round. A contestant which has
   taken half a second in a cell sits out the rounds that are left.
 - Caches are rings of at least 512 MiB for each library and format, and no slot is read again before the others of its
-  ring. All are on huge pages. In records made before 24 November 2026, 12:00 UTC, most had 128 MiB, which an L3 of 260 MB
+  ring. All are on huge pages. In records made before 24 November 2026, 11:30 UTC, most had 128 MiB, which an L3 of 260 MB
   holds in part.
 - Ours, onnxruntime and OpenVINO append the token and attend; PyTorch and numpy find it in its place. `attention` is ours
   without appending, to compare with the probe, which writes nothing either.
