@@ -5,8 +5,8 @@ How they measure
 - Contestants take turns in one process, each round in a new random order, so that a change of the machine's bandwidth
   or a neighbour hits all alike. With more than one thread there is a pause before each turn, in which the threads of
   OpenMP and the like stop spinning, and then calls for 5 ms that are not timed: cores and threads take 0.1 ms and more to wake
-  up in a virtual machine, which is nobody's kernel. In records made before 24 November 2026, 11:30 UTC, it was one call; on an
-  Emerald Rapids the second core then did next to nothing in what was timed, if that took less than 2 ms.
+  up in a virtual machine, which is nobody's kernel. In records made before 24 November 2026, 11:30 UTC, it was one call. On an
+  Emerald Rapids the floor of short cells was often that of one core then, and still is in some.
 - What is read comes from rings: arenas of 1 GiB on huge pages, cut into slots. Every turn takes the next slot, so
   what it reads is in no cache: between two uses of a slot, gigabytes have gone by.
 - There is a process for each number of threads, pinned to so many cores before any library is loaded. The caller's
