@@ -186,11 +186,9 @@ def race(calls, slots, rounds, patience=math.inf):
             if pause:
                 time.sleep(pause)
                 warm = time.perf_counter() + WARM_UP_S
-                while True:
+                while time.perf_counter() < warm:
                     call(slot)
                     slot = (slot + 1) % slots
-                    if time.perf_counter() > warm:
-                        break
             start = time.perf_counter()
             result = call(slot)
             elapsed = time.perf_counter() - start

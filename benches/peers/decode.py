@@ -154,8 +154,9 @@ def ours(library, cell, format, block):
     import numpy as np
     size = ctypes.c_size_t
     count = slots_of(RING_BYTES, cell.rows * row_bytes(library, format))
-    # Each call that appends leaves a slot a token longer, one or a dozen by the end.
-    max_len = cell.context + 2 * (cell.rounds + 2)
+    # Each call that appends leaves a slot a token longer: two in a round where there is one slot, and what a warm-up adds,
+    # which at 500 GB/s goes round the ring five times.
+    max_len = cell.context + 8 * (cell.rounds + 2)
     sizes = [size(n) for n in (list(FORMATS).index(format), count, cell.batch, KV_HEADS, DIM, max_len, block or 0)]
     cache = Cache(library, sizes)
     k, v = (pointer(part) for part in cell.plain[0])

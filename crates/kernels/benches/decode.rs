@@ -22,23 +22,25 @@
 
 #[path = "support/arena.rs"]
 mod arena;
+#[path = "support/decoder.rs"]
+mod decoder;
 #[path = "support/exp_probe.rs"]
 mod exp_probe;
 #[path = "support/figures.rs"]
 mod figures;
+#[path = "support/options.rs"]
+mod options;
 
 use std::time::{Duration, Instant};
 
 use arena::{ARENA_BYTES, Arena};
+use decoder::{HEAD_DIM, HEADS, KV_HEADS, draws, filled_cache, format};
 use exp_probe::Way;
 use figures::{median, min, timed, write_record};
+use options::numbers;
 use tribunal_kernels::Isa;
 use tribunal_kernels::attention::{Options as AttentionOptions, Outputs, Queries, attend};
 use tribunal_kernels::kv_cache::{Config, Format, KvCache, Layout};
-
-const HEADS: usize = 32;
-const KV_HEADS: usize = 8;
-const HEAD_DIM: usize = 128;
 
 /// The cache has so many bytes at least: several times the largest last-level cache.
 const CACHE_BYTES: usize = 2 << 30;
@@ -55,17 +57,6 @@ struct Options {
     isa: Option<Isa>,
     json: Option<String>,
     cache_bytes: usize,
-}
-
-fn numbers(list: &str) -> Vec<usize> {
-    list.split(',').map(|n| n.parse().expect("a number")).collect()
-}
-
-fn format(name: &str) -> Format {
-    Format::ALL
-        .into_iter()
-        .find(|format| format.name() == name)
-        .unwrap_or_else(|| panic!("{name} is no format"))
 }
 
 fn options() -> Options {
@@ -112,19 +103,6 @@ fn options() -> Options {
     options
 }
 
-/// Numbers of the size that keys and queries have.
-fn draws(len: usize, seed: u32) -> Vec<f32> {
-    let mut state = seed | 1;
-    let mut uniform = || {
-        state ^= state << 13;
-        state ^= state >> 17;
-        state ^= state << 5;
-        state as f32 / u32::MAX as f32
-    };
-    // Sums of uniform numbers, which are nearly normal, with a variance of one.
-    (0..len).map(|_| ((0..4).map(|_| uniform()).sum::<f32>() - 2.0) * 3.0_f32.sqrt()).collect()
-}
-
 /// A cache in which every sequence has `context` tokens in every layer.
 fn filled(options: &Options, format: Format, batch: usize, context: usize) -> KvCache {
     let layer_bytes = batch * KV_HEADS * context * 2 * format.row_bytes(HEAD_DIM);
@@ -141,17 +119,7 @@ fn filled(options: &Options, format: Format, batch: usize, context: usize) -> Kv
         format,
         layout,
     };
-    let mut cache = KvCache::new(config).expect("sizes that make a cache");
-    let step = 64.min(context);
-    let k = draws(batch * KV_HEADS * step * HEAD_DIM, 1);
-    let v = draws(batch * KV_HEADS * step * HEAD_DIM, 2);
-    for layer in 0..config.layers {
-        for start in (0..context).step_by(step) {
-            let lengths = vec![step.min(context - start); batch];
-            cache.append(layer, &k, &v, &lengths).expect("there is room");
-        }
-    }
-    cache
+    filled_cache(config)
 }
 
 /// Seconds, one entry a round; the probes in the order of [`ways`].

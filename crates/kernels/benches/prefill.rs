@@ -13,19 +13,21 @@
 //!
 //! Under `cargo test` each case runs once, on one small shape.
 
+#[path = "support/decoder.rs"]
+mod decoder;
 #[path = "support/figures.rs"]
 mod figures;
 #[path = "support/fma_probe.rs"]
 mod fma_probe;
+#[path = "support/options.rs"]
+mod options;
 
+use decoder::{HEAD_DIM, HEADS, KV_HEADS, draws, filled_cache, format};
 use figures::{median, min, timed, write_record};
+use options::numbers;
 use tribunal_kernels::Isa;
 use tribunal_kernels::attention::{Options as AttentionOptions, Outputs, Queries, attend};
 use tribunal_kernels::kv_cache::{Config, Format, KvCache, Layout};
-
-const HEADS: usize = 32;
-const KV_HEADS: usize = 8;
-const HEAD_DIM: usize = 128;
 
 struct Options {
     rounds: usize,
@@ -34,17 +36,6 @@ struct Options {
     contexts: Vec<usize>,
     formats: Vec<Format>,
     json: Option<String>,
-}
-
-fn numbers(list: &str) -> Vec<usize> {
-    list.split(',').map(|n| n.parse().expect("a number")).collect()
-}
-
-fn format(name: &str) -> Format {
-    Format::ALL
-        .into_iter()
-        .find(|format| format.name() == name)
-        .unwrap_or_else(|| panic!("{name} is no format"))
 }
 
 fn options() -> Options {
@@ -78,34 +69,17 @@ fn options() -> Options {
     options
 }
 
-/// Numbers of the size that keys and queries have.
-fn draws(len: usize, seed: u32) -> Vec<f32> {
-    let mut state = seed | 1;
-    let mut draw = || {
-        state ^= state << 13;
-        state ^= state >> 17;
-        state ^= state << 5;
-        (state as f32 / u32::MAX as f32 - 0.5) * 12.0_f32.sqrt()
-    };
-    (0..len).map(|_| draw()).collect()
-}
-
 /// A cache with one sequence of `context` tokens.
 fn filled(format: Format, context: usize) -> KvCache {
-    let layout = Layout::Contiguous;
-    let config = Config {
+    filled_cache(Config {
         layers: 1,
         sequences: 1,
         kv_heads: KV_HEADS,
         head_dim: HEAD_DIM,
         max_len: context,
         format,
-        layout,
-    };
-    let mut cache = KvCache::new(config).expect("sizes that make a cache");
-    let [k, v] = [1, 2].map(|seed| draws(KV_HEADS * context * HEAD_DIM, seed));
-    cache.append(0, &k, &v, &[context]).expect("there is room");
-    cache
+        layout: Layout::Contiguous,
+    })
 }
 
 fn main() {
@@ -129,7 +103,7 @@ fn main() {
                     let (mut seconds, mut peaks) = (Vec::new(), Vec::new());
                     // The first round warms up.
                     for round in 0..=options.rounds {
-                        let peak = pool.install(|| fma_probe::flops_per_second(threads));
+                        let peak = pool.install(fma_probe::flops_per_second);
                         let queries = Queries { heads: HEADS, q: &q, lengths: &[new] };
                         let outputs = Outputs { out: &mut out, lse: None };
                         let took = pool.install(|| {

@@ -26,10 +26,13 @@ mod arena;
 mod exp_probe;
 #[path = "support/figures.rs"]
 mod figures;
+#[path = "support/options.rs"]
+mod options;
 
 use arena::{ARENA_BYTES, Arena};
 use exp_probe::{Logits, Way};
 use figures::{median, min, timed, write_record};
+use options::numbers;
 use tribunal_kernels::softmax_topk::{Logit, Outputs, Shape, softmax_topk};
 use tribunal_kernels::{Isa, bf16, f16};
 
@@ -52,10 +55,6 @@ struct Options {
     resident: bool,
     json: Option<String>,
     shapes: Vec<Shape>,
-}
-
-fn numbers(list: &str) -> Vec<usize> {
-    list.split(',').map(|n| n.parse().expect("a number")).collect()
 }
 
 fn options() -> Options {
