@@ -90,7 +90,8 @@ fn main() {
     println!("| format | new | context | threads | min | median | GFLOP/s | peak | of peak | paired |");
     println!("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|");
     for &context in &options.contexts {
-        for &new in options.new.iter().filter(|&&new| new <= context) {
+        for &new in &options.new {
+            assert!(new <= context, "{new} new tokens are not among {context}");
             let pairs: usize = (context - new + 1..=context).sum();
             let flops = (4 * HEADS * HEAD_DIM * pairs) as f64;
             let q = draws(HEADS * new * HEAD_DIM, 3);
