@@ -8,7 +8,7 @@ Install (Linux on x86-64, Python 3.11 or newer, gcc, binutils; 700 MB to downloa
     pip install --no-deps torch && pip install typing_extensions filelock sympy networkx jinja2 fsspec
     python benches/peers/torch_without_cuda.py     # not needed for a CPU build of torch
 
-Run (ten minutes on an idle machine of two cores; needs 11 GB of memory):
+Run (ten minutes on an idle machine of two cores; needs 14 GB of memory):
 
     python benches/peers/decode.py                 # builds our library with cargo, writes to benches/records/
     python benches/peers/decode.py --rounds 5 --threads 1 --shapes 1x8192 --formats f32,int8 --dry-run

@@ -1,16 +1,16 @@
 //! What is asked of memory while something else is summed.
 
-use super::tile::{LINE, TILES_MAX};
+use super::step::{LINE, Place, STRIPS_MAX};
 use crate::simd::Caches;
 
-/// The lines of the tiles that come next, asked for in pairs all through a step: where nothing is asked for, memory soon has
+/// The lines of the strips that come next, asked for in pairs all through a step: where nothing is asked for, memory soon has
 /// nothing to do, and that time is lost.
 ///
-/// Where the CPU follows [two streams](Caches::two_streams), a pair is a line of each half of the tiles. Elsewhere it is two
+/// Where the CPU follows [two streams](Caches::two_streams), a pair is a line of keys and one of values. Elsewhere it is two
 /// lines that are next to each other, and all of them are asked for in the order of their addresses.
 pub(super) struct Ahead {
     /// Where stretches of memory begin, for both of a pair. In this array, the last so many.
-    stretches: [[*const u8; 2]; TILES_MAX],
+    stretches: [[*const u8; 2]; 2 * STRIPS_MAX],
     /// The number of the stretch that comes next.
     stretch: usize,
     /// How many pairs a stretch has.
@@ -23,33 +23,32 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
-    /// For `tiles` of two planes each, 0, 1, 2 or 4 of them.
+    /// For strips of keys and values of `plane_bytes` each. Of the values of a tile, each of its strips asks for as large a share, of what lies
+    /// in line.
     #[inline(always)]
-    pub(super) fn new<S: Caches>(simd: S, tiles: &[*const u8], plane_bytes: usize) -> Ahead {
+    pub(super) fn new<S: Caches>(simd: S, strips: &[Place], plane_bytes: usize) -> Ahead {
         let nowhere = [std::ptr::null(); 2];
         let mut ahead = Ahead {
-            stretches: [nowhere; TILES_MAX],
-            stretch: TILES_MAX - tiles.len(),
+            stretches: [nowhere; 2 * STRIPS_MAX],
+            stretch: 0,
             stretch_pairs: plane_bytes / LINE,
             stride: LINE,
             next: nowhere,
             left: 0,
         };
-        if !simd.two_streams() {
-            ahead.stride = 2 * LINE;
-            for (stretch, &tile) in ahead.stretches[ahead.stretch..].iter_mut().zip(tiles) {
-                *stretch = [tile, tile.wrapping_add(LINE)];
+        let values = |strip: &Place| strip.values.wrapping_add(strip.number * plane_bytes);
+        if simd.two_streams() {
+            ahead.stretch = 2 * STRIPS_MAX - strips.len();
+            for (stretch, strip) in ahead.stretches[ahead.stretch..].iter_mut().zip(strips) {
+                *stretch = [strip.keys, values(strip)];
             }
-        } else if let &[tile] = tiles {
-            ahead.stretches[ahead.stretch] = [tile, tile.wrapping_add(plane_bytes)];
         } else {
-            let (first, second) = tiles.split_at(tiles.len() / 2);
-            ahead.stretch = TILES_MAX - first.len();
-            ahead.stretch_pairs *= 2;
-            for (stretch, (&first, &second)) in
-                ahead.stretches[ahead.stretch..].iter_mut().zip(first.iter().zip(second))
-            {
-                *stretch = [first, second];
+            ahead.stride = 2 * LINE;
+            ahead.stretch_pairs /= 2;
+            ahead.stretch = 2 * (STRIPS_MAX - strips.len());
+            let starts = strips.iter().map(|strip| strip.keys).chain(strips.iter().map(values));
+            for (stretch, start) in ahead.stretches[ahead.stretch..].iter_mut().zip(starts) {
+                *stretch = [start, start.wrapping_add(LINE)];
             }
         }
         ahead
@@ -120,13 +119,11 @@ mod tests {
         }
     }
 
-    /// What is asked for of tiles of six lines, by reading sixteen and by what is left.
-    fn asked(tiles: &[usize], two_streams: bool) -> (Vec<usize>, Vec<usize>) {
+    /// What is asked for of strips of four lines of keys and four of values, by reading sixteen lines and by what is left.
+    fn asked(strips: &[Place], two_streams: bool) -> (Vec<usize>, Vec<usize>) {
         let asked = RefCell::new(Vec::new());
         let simd = Written { asked: &asked, two_streams };
-        let tiles: Vec<*const u8> =
-            tiles.iter().map(|&line| std::ptr::without_provenance(line * LINE)).collect();
-        let mut ahead = Ahead::new(simd, &tiles, 3 * LINE);
+        let mut ahead = Ahead::new(simd, strips, 4 * LINE);
         for line in 0..16 {
             ahead.keep_up(simd, 3, line * LINE);
         }
@@ -137,20 +134,34 @@ mod tests {
         (lines(kept_up), lines(asked.take()))
     }
 
+    /// A strip whose keys begin at one line, and the values of its tile at another.
+    fn strip(keys: usize, values: usize, of: usize, number: usize) -> Place {
+        let [keys, values] = [keys, values].map(|line| std::ptr::without_provenance(line * LINE));
+        Place { keys, values, of, number }
+    }
+
     #[test]
     fn one_stream_is_in_the_order_of_addresses() {
-        let (kept_up, rest) = asked(&[10, 20, 50, 30], false);
-        assert_eq!(kept_up, [10, 11, 12, 13, 14, 15, 20, 21, 22, 23, 24, 25]);
-        assert_eq!(rest, [50, 51, 52, 53, 54, 55, 30, 31, 32, 33, 34, 35]);
+        // A tile of two strips.
+        let (kept_up, rest) = asked(&[strip(10, 18, 2, 0), strip(14, 18, 2, 1)], false);
+        assert_eq!(kept_up, [10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21]);
+        assert_eq!(rest, [22, 23, 24, 25]);
+        // Tiles in two places.
+        let (kept_up, rest) = asked(&[strip(50, 54, 1, 0), strip(30, 34, 1, 0)], false);
+        assert_eq!(kept_up, [50, 51, 52, 53, 30, 31, 32, 33, 54, 55, 56, 57]);
+        assert_eq!(rest, [34, 35, 36, 37]);
     }
 
     #[test]
     fn two_streams_take_turns() {
-        let (kept_up, rest) = asked(&[10, 20, 50, 30], true);
-        assert_eq!(kept_up, [10, 50, 11, 51, 12, 52, 13, 53, 14, 54, 15, 55]);
-        assert_eq!(rest, [20, 30, 21, 31, 22, 32, 23, 33, 24, 34, 25, 35]);
-        // The keys and the values of one tile, and of no tile nothing.
-        assert_eq!(asked(&[10], true), (vec![10, 13, 11, 14, 12, 15], vec![]));
+        let (kept_up, rest) = asked(&[strip(10, 18, 2, 0), strip(14, 18, 2, 1)], true);
+        assert_eq!(kept_up, [10, 18, 11, 19, 12, 20, 13, 21, 14, 22, 15, 23]);
+        assert_eq!(rest, [16, 24, 17, 25]);
+    }
+
+    #[test]
+    fn of_no_strips_nothing_is_asked_for() {
         assert_eq!(asked(&[], true), (vec![], vec![]));
+        assert_eq!(asked(&[], false), (vec![], vec![]));
     }
 }

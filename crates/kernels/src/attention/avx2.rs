@@ -4,8 +4,8 @@ use std::arch::x86_64::*;
 
 use super::ahead::Ahead;
 use super::integers::LARGEST_MIN;
-use super::tile::{GROUP, INTEGER_PAIRS, LINE, STEP_MAX, Scores, Step, TILES_MAX};
-use crate::kv_cache::TILE;
+use super::step::{Columns, GROUP, Group, INTEGER_PAIRS, LINE, Panel, STEP_MAX, Scores, Step};
+use crate::kv_cache::{Format, STRIP};
 use crate::simd::{Arith, Avx2};
 
 /// Of 32 bits.
@@ -19,66 +19,63 @@ const LANES: usize = 8;
 pub(super) unsafe fn multiply<const NIBBLES: bool, const R: usize>(
     simd: Avx2,
     step: &Step<'_>,
-    codes: *const i8,
-    pairs: *const [i16; 2],
-    code_sums: &[f32],
+    strip: usize,
+    group: Group<'_>,
     scores: &mut Scores,
     ahead: &mut Ahead,
 ) {
     let low_half = _mm256_set1_epi8(15);
     let ones = _mm256_set1_epi16(1);
-    for tile in 0..TILES_MAX {
-        for first in (0..TILE).step_by(LANES) {
-            let mut sums = [_mm256_setzero_si256(); R];
-            for line in (0..step.plane_bytes / LINE).step_by(2) {
-                if first == 0 {
-                    ahead.keep_up(simd, INTEGER_PAIRS, line * LINE);
+    let start = step.strips[strip].keys;
+    let (codes, pairs) = (group.codes.as_ptr(), group.pairs.as_ptr());
+    for first in (0..STRIP).step_by(LANES) {
+        let mut sums = [_mm256_setzero_si256(); R];
+        for line in (0..step.plane_bytes / LINE).step_by(2) {
+            if first == 0 {
+                ahead.keep_up(simd, INTEGER_PAIRS, line * LINE);
+            }
+            // SAFETY: the caller vouches for the strips, of an even number of lines.
+            let keys = unsafe {
+                let keys = start.add(line * LINE + 4 * first);
+                [_mm256_loadu_si256(keys.cast()), _mm256_loadu_si256(keys.add(LINE).cast())]
+            };
+            if NIBBLES {
+                let mut halves = [[_mm256_setzero_si256(); 2]; 2];
+                for (halves, keys) in halves.iter_mut().zip(keys) {
+                    let high = _mm256_srli_epi16::<4>(keys);
+                    *halves = [_mm256_and_si256(keys, low_half), _mm256_and_si256(high, low_half)];
                 }
-                // SAFETY: the caller vouches for the tiles, of an even number of lines.
-                let keys = unsafe {
-                    let keys = step.tiles[tile].add(line * LINE + 4 * first);
-                    [_mm256_loadu_si256(keys.cast()), _mm256_loadu_si256(keys.add(LINE).cast())]
-                };
-                if NIBBLES {
-                    let mut halves = [[_mm256_setzero_si256(); 2]; 2];
-                    for (halves, keys) in halves.iter_mut().zip(keys) {
-                        let high = _mm256_srli_epi16::<4>(keys);
-                        *halves = [_mm256_and_si256(keys, low_half), _mm256_and_si256(high, low_half)];
+                for (r, sum) in sums.iter_mut().enumerate() {
+                    let mut short_sum = _mm256_setzero_si256();
+                    for (at, &half) in halves.as_flattened().iter().enumerate() {
+                        let at = r * step.dim + 4 * (2 * line + at);
+                        // SAFETY: the caller vouches for the queries, which have eight codes a line.
+                        let q = unsafe { _mm256_set1_epi32(codes.add(at).cast::<i32>().read_unaligned()) };
+                        // Eight products of 15 by 127 are less than 16 bits hold.
+                        short_sum = _mm256_add_epi16(short_sum, _mm256_maddubs_epi16(half, q));
                     }
-                    for (r, sum) in sums.iter_mut().enumerate() {
-                        let mut short_sum = _mm256_setzero_si256();
-                        for (at, &half) in halves.as_flattened().iter().enumerate() {
-                            let at = r * step.dim + 4 * (2 * line + at);
-                            // SAFETY: the caller vouches for the queries, which have eight codes a line.
+                    *sum = kept(_mm256_add_epi32(*sum, _mm256_madd_epi16(short_sum, ones)));
+                }
+            } else {
+                for (line, keys) in (line..).zip(keys) {
+                    for pair in 0..2 {
+                        let keys = widened::<false>(keys, pair);
+                        for (r, sum) in sums.iter_mut().enumerate() {
+                            let at = r * step.dim / 2 + 2 * line + pair;
+                            // SAFETY: the caller vouches for the queries, which have two pairs a line.
                             let q =
-                                unsafe { _mm256_set1_epi32(codes.add(at).cast::<i32>().read_unaligned()) };
-                            // Eight products of 15 by 127 are less than 16 bits hold.
-                            short_sum = _mm256_add_epi16(short_sum, _mm256_maddubs_epi16(half, q));
-                        }
-                        *sum = kept(_mm256_add_epi32(*sum, _mm256_madd_epi16(short_sum, ones)));
-                    }
-                } else {
-                    for (line, keys) in (line..).zip(keys) {
-                        for pair in 0..2 {
-                            let keys = widened::<false>(keys, pair);
-                            for (r, sum) in sums.iter_mut().enumerate() {
-                                let at = r * step.dim / 2 + 2 * line + pair;
-                                // SAFETY: the caller vouches for the queries, which have two pairs a line.
-                                let q = unsafe {
-                                    _mm256_set1_epi32(pairs.add(at).cast::<i32>().read_unaligned())
-                                };
-                                *sum = kept(_mm256_add_epi32(*sum, _mm256_madd_epi16(keys, q)));
-                            }
+                                unsafe { _mm256_set1_epi32(pairs.add(at).cast::<i32>().read_unaligned()) };
+                            *sum = kept(_mm256_add_epi32(*sum, _mm256_madd_epi16(keys, q)));
                         }
                     }
                 }
             }
-            for (r, scores) in scores.iter_mut().enumerate().take(R) {
-                let offset = _mm256_set1_ps(if NIBBLES { 7.5 * code_sums[r] } else { 0.0 });
-                let score = _mm256_sub_ps(_mm256_cvtepi32_ps(sums[r]), offset);
-                // SAFETY: a step has so many scores.
-                unsafe { _mm256_storeu_ps(scores.as_mut_ptr().add(tile * TILE + first), score) };
-            }
+        }
+        for (r, scores) in scores.iter_mut().enumerate().take(R) {
+            let offset = _mm256_set1_ps(if NIBBLES { 7.5 * group.code_sums[r] } else { 0.0 });
+            let score = _mm256_sub_ps(_mm256_cvtepi32_ps(sums[r]), offset);
+            // SAFETY: a step has so many scores.
+            unsafe { _mm256_storeu_ps(scores.as_mut_ptr().add(strip * STRIP + first), score) };
         }
     }
 }
@@ -111,11 +108,14 @@ pub(super) unsafe fn add_values<const NIBBLES: bool, const R: usize>(
     o: *mut f32,
     ahead: &mut Ahead,
 ) {
-    // SAFETY: the caller vouches for everything; `TILE` divides `dim`.
+    // SAFETY: the caller vouches for everything; `STRIP` divides `dim`.
     unsafe {
         let weights = round::<R>(simd, weights);
-        for d in (0..step.dim).step_by(TILE) {
-            add_columns::<NIBBLES, R>(simd, step, &weights, factors, o, d, ahead);
+        let format = if NIBBLES { Format::Int4 } else { Format::Int8 };
+        for panel in Panel::all(format, step.dim) {
+            for d in (0..panel.width).step_by(STRIP) {
+                add_columns::<NIBBLES, R>(simd, step, &weights, factors, o, panel.from(d), ahead);
+            }
         }
     }
 }
@@ -191,10 +191,10 @@ fn largest_lane(v: __m256i) -> f32 {
     f32::from_bits(_mm_cvtsi128_si32(one) as u32)
 }
 
-/// Columns `d` and on, as many as a line has.
+/// As many columns of a panel as a line has.
 ///
 /// # Safety
-/// - As for [`add_values`], the columns are in `step.dim`, and the CPU has the features.
+/// - As for [`add_values`], the columns are in the panel, and the CPU has the features.
 #[target_feature(enable = "avx2,fma,f16c,popcnt,bmi1")]
 unsafe fn add_columns<const NIBBLES: bool, const R: usize>(
     simd: Avx2,
@@ -202,27 +202,28 @@ unsafe fn add_columns<const NIBBLES: bool, const R: usize>(
     weights: &Weights,
     factors: &[f32; R],
     o: *mut f32,
-    d: usize,
+    columns: Columns,
     ahead: &mut Ahead,
 ) {
+    let Columns { panel, d } = columns;
     let packed = if NIBBLES { 8 } else { 4 };
     let mut sums = [[_mm256_setzero_si256(); 2]; R];
-    for tile in 0..TILES_MAX {
-        if step.seen[tile].from == step.seen[tile].to {
+    for (strip, (place, seen)) in step.strips.iter().zip(&step.seen).enumerate() {
+        if seen.from == seen.to {
             continue;
         }
-        for line in 0..TILE / packed {
-            // SAFETY: the caller vouches for the tiles and the columns.
+        let start = place.panel(if NIBBLES { 4 } else { 8 }, panel);
+        for line in 0..STRIP / packed {
+            // SAFETY: the caller vouches for the strips and the columns.
             let values = unsafe {
-                ahead.keep_up(simd, INTEGER_PAIRS, (tile * TILE / packed + line) * LINE);
-                let at = step.plane_bytes + 4 * (line * step.dim + d);
-                let values = step.tiles[tile].add(at).cast::<__m256i>();
+                ahead.keep_up(simd, INTEGER_PAIRS, (strip * STRIP / packed + line) * LINE);
+                let values = start.add(4 * (line * panel.width + d)).cast::<__m256i>();
                 [_mm256_loadu_si256(values), _mm256_loadu_si256(values.add(1))]
             };
             for pair in 0..packed / 2 {
                 let values = values.map(|values| widened::<NIBBLES>(values, pair));
                 for (sums, pairs) in sums.iter_mut().zip(&weights.pairs) {
-                    let at = (tile * TILE + line * packed) / 2 + pair;
+                    let at = (strip * STRIP + line * packed) / 2 + pair;
                     // SAFETY: there are as many weights as a step has tokens.
                     let weights =
                         _mm256_set1_epi32(unsafe { pairs.as_ptr().add(at).cast::<i32>().read_unaligned() });
@@ -240,7 +241,7 @@ unsafe fn add_columns<const NIBBLES: bool, const R: usize>(
             let sum = _mm256_sub_ps(_mm256_cvtepi32_ps(sum), offset);
             // SAFETY: the caller vouches for the outputs.
             unsafe {
-                let o = o.add(r * step.dim + d + i * LANES);
+                let o = o.add(r * step.dim + panel.first + d + i * LANES);
                 let before = _mm256_mul_ps(_mm256_loadu_ps(o), _mm256_set1_ps(factor));
                 _mm256_storeu_ps(o, _mm256_fmadd_ps(sum, unit, before));
             }

@@ -1,7 +1,7 @@
 //! Sums over tiles of integers, by instructions that multiply small ones and add up what belongs to a lane of 32 bits.
 
 use super::ahead::Ahead;
-use super::tile::{Scores, Step};
+use super::step::{Group, Scores, Step};
 use super::{avx2, vnni};
 use crate::simd::{Avx2, Avx512, Token};
 
@@ -27,33 +27,28 @@ impl Integers {
         }
     }
 
-    /// Scores of `R` queries with all keys, seen or not, without their scales. All sums are exact for keys of up to 512 values.
+    /// Scores of `R` queries with all keys of a strip, seen or not, without their scales. All sums are exact for keys of up to 512 values.
     ///
-    /// `codes` are `[R, dim]`, `pairs` the same, and `code_sums` the sums of the rows: products are too large by so many times what is added to keys
-    /// that are taken for unsigned.
+    /// Products are too large by as many times the sums of codes as is added to keys that are taken for unsigned.
     ///
     /// # Safety
-    /// - `codes` have `R` rows of `step.dim` codes, `pairs` of half as many, and there are `R` of `code_sums`.
-    /// - All of `step.tiles` can be read, of keys of `step.dim` values of half a byte if `NIBBLES`, and of a byte otherwise.
+    /// - The group has `R` rows of `step.dim` codes, and so many sums of codes; where there is no VNNI, pairs too.
+    /// - `strip` is one of `step.strips` that can be read, with keys of `step.dim` values, of half a byte if `NIBBLES`, and of a byte
+    ///   otherwise.
     #[inline(always)]
     pub(super) unsafe fn multiply<const NIBBLES: bool, const R: usize>(
         self,
         step: &Step<'_>,
-        codes: *const i8,
-        pairs: *const [i16; 2],
-        code_sums: &[f32],
+        strip: usize,
+        group: Group<'_>,
         scores: &mut Scores,
         ahead: &mut Ahead,
     ) {
         // SAFETY: the CPU has the instructions, as `self` proves; the caller vouches for the rest.
         unsafe {
             match self {
-                Integers::Vnni(simd) => {
-                    vnni::multiply::<NIBBLES, R>(simd, step, codes, code_sums, scores, ahead)
-                }
-                Integers::Avx2(simd) => {
-                    avx2::multiply::<NIBBLES, R>(simd, step, codes, pairs, code_sums, scores, ahead)
-                }
+                Integers::Vnni(simd) => vnni::multiply::<NIBBLES, R>(simd, step, strip, group, scores, ahead),
+                Integers::Avx2(simd) => avx2::multiply::<NIBBLES, R>(simd, step, strip, group, scores, ahead),
             }
         }
     }
@@ -64,7 +59,7 @@ impl Integers {
     ///
     /// # Safety
     /// - `o` holds `R * step.dim` values.
-    /// - All of `step.tiles` can be read, as for [`multiply`](Integers::multiply).
+    /// - Those of `step.strips` of which something is seen can be read, as for [`multiply`](Integers::multiply).
     #[inline(always)]
     pub(super) unsafe fn add_values<const NIBBLES: bool, const R: usize>(
         self,
@@ -93,22 +88,23 @@ mod tests {
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
-    use super::super::tile::{GROUP, STEP_MAX, Slots, TILES_MAX};
+    use super::super::step::{GROUP, Place, STEP_MAX, STRIPS_MAX, Slots};
     use super::*;
     use crate::isa::Isa;
-    use crate::kv_cache::TILE;
+    use crate::kv_cache::STRIP;
 
     /// With the largest integer of a weight.
-    fn available() -> Vec<(Integers, i32)> {
+    fn available(nibbles: bool) -> Vec<(Integers, i32)> {
         let found = [Isa::Avx512, Isa::Avx2].into_iter().filter_map(|isa| Integers::new(Token::new(isa)?));
         let with_largest = found.map(|integers| match integers {
+            Integers::Vnni(_) if nibbles => (integers, 255),
             Integers::Vnni(_) => (integers, 65535),
             Integers::Avx2(_) => (integers, 32767),
         });
         with_largest.collect()
     }
 
-    /// What a tile's planes hold, as the integers that they are.
+    /// What a tile of [`STRIPS_MAX`] strips holds, keys and then values in one panel or several, as the integers that they are.
     struct Planes {
         bytes: Vec<u8>,
         dim: usize,
@@ -117,7 +113,7 @@ mod tests {
 
     impl Planes {
         fn plane_bytes(&self) -> usize {
-            TILE * self.dim / if self.nibbles { 2 } else { 1 }
+            STRIP * self.dim / if self.nibbles { 2 } else { 1 }
         }
 
         /// The `i`th of the integers that are packed into the four bytes at `at`.
@@ -131,14 +127,19 @@ mod tests {
 
         fn key(&self, token: usize, d: usize) -> i32 {
             let packed = if self.nibbles { 8 } else { 4 };
-            let at = (d / packed * TILE + token % TILE) * 4;
-            self.packed(token / TILE * 2 * self.plane_bytes() + at, d % packed)
+            let at = (d / packed * STRIP + token % STRIP) * 4;
+            self.packed(token / STRIP * self.plane_bytes() + at, d % packed)
         }
 
         fn value(&self, token: usize, d: usize) -> i32 {
             let packed = if self.nibbles { 8 } else { 4 };
-            let at = (token % TILE / packed * self.dim + d) * 4;
-            self.packed((token / TILE * 2 + 1) * self.plane_bytes() + at, token % packed)
+            let panel = if self.nibbles { 64 } else { 32 };
+            let first = d / panel * panel;
+            let width = panel.min(self.dim - first);
+            // Of tokens, as many as are packed share four bytes.
+            let start = STRIPS_MAX * STRIP / packed * first;
+            let at = (start + token / packed * width + d - first) * 4;
+            self.packed(STRIPS_MAX * self.plane_bytes() + at, token % packed)
         }
     }
 
@@ -148,7 +149,7 @@ mod tests {
     ) {
         let mut rng = ChaCha8Rng::seed_from_u64(dim as u64);
         let mut planes = Planes { bytes: Vec::new(), dim, nibbles: NIBBLES };
-        planes.bytes = (0..2 * TILES_MAX * planes.plane_bytes()).map(|_| draw(&mut rng).0).collect();
+        planes.bytes = (0..2 * STRIPS_MAX * planes.plane_bytes()).map(|_| draw(&mut rng).0).collect();
         let codes: Vec<i8> = (0..R * dim).map(|_| draw(&mut rng).1).collect();
         let quads = codes.as_chunks::<4>().0.iter();
         let pairs: Vec<[i16; 2]> =
@@ -156,37 +157,46 @@ mod tests {
         let code_sums: Vec<f32> =
             codes.chunks(dim).map(|row| row.iter().map(|&code| f32::from(code)).sum()).collect();
         let plane_bytes = planes.plane_bytes();
-        let tiles = std::array::from_fn(|tile| planes.bytes[tile * 2 * plane_bytes..].as_ptr());
-        let mut seen = [Slots { from: 0, to: TILE }; TILES_MAX];
+        let strips = std::array::from_fn(|number| Place {
+            keys: planes.bytes[number * plane_bytes..].as_ptr(),
+            values: planes.bytes[STRIPS_MAX * plane_bytes..].as_ptr(),
+            of: STRIPS_MAX,
+            number,
+        });
+        let mut seen = [Slots { from: 0, to: STRIP }; STRIPS_MAX];
         // Nothing of this is seen.
         seen[2].to = 0;
         let step = Step {
-            tiles,
+            strips,
             seen,
             whole: false,
             key_scales: &[1.0; STEP_MAX],
             value_scales: &[1.0; STEP_MAX],
             plane_bytes,
             dim,
-            in_line: false,
         };
-        for (integers, largest) in available() {
+        let group = Group {
+            q: &[],
+            scales: &[],
+            rounded: &[],
+            codes: &codes,
+            pairs: &pairs,
+            code_sums: &code_sums,
+            integers: None,
+            products: None,
+        };
+        for (integers, largest) in available(NIBBLES) {
             let context = format!("{integers:?}, nibbles {NIBBLES}, {R} rows of {dim}");
             let mut ahead = match integers {
-                Integers::Vnni(simd) => Ahead::new(simd, &tiles, plane_bytes),
-                Integers::Avx2(simd) => Ahead::new(simd, &tiles, plane_bytes),
+                Integers::Vnni(simd) => Ahead::new(simd, &strips, plane_bytes),
+                Integers::Avx2(simd) => Ahead::new(simd, &strips, plane_bytes),
             };
             let mut scores: Scores = [[f32::NAN; STEP_MAX]; GROUP];
-            // SAFETY: queries are `[R, dim]`, and the tiles have been made as long as the step says.
-            unsafe {
-                integers.multiply::<NIBBLES, R>(
-                    &step,
-                    codes.as_ptr(),
-                    pairs.as_ptr(),
-                    &code_sums,
-                    &mut scores,
-                    &mut ahead,
-                );
+            for strip in 0..STRIPS_MAX {
+                // SAFETY: queries are `[R, dim]`, and the strips have been made as long as the step says.
+                unsafe {
+                    integers.multiply::<NIBBLES, R>(&step, strip, group, &mut scores, &mut ahead);
+                }
             }
             for (r, row) in codes.chunks(dim).enumerate() {
                 for (token, &score) in scores[r].iter().enumerate() {
@@ -201,10 +211,10 @@ mod tests {
             for weights in &mut weights {
                 weights.fill_with(|| (draw(&mut rng).2 * largest as f32).round());
                 weights[5] = largest as f32;
-                weights[2 * TILE..3 * TILE].fill(0.0);
+                weights[2 * STRIP..3 * STRIP].fill(0.0);
             }
             let mut o = vec![3.0; R * dim];
-            // SAFETY: outputs are `[R, dim]`, and the tiles are as above.
+            // SAFETY: outputs are `[R, dim]`, and the strips are as above.
             unsafe {
                 integers.add_values::<NIBBLES, R>(&step, &weights, &[0.0; R], o.as_mut_ptr(), &mut ahead)
             };

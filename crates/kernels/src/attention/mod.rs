@@ -64,9 +64,11 @@ mod ahead;
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
+mod bf16;
+#[cfg(target_arch = "x86_64")]
 mod integers;
 mod run;
-mod tile;
+mod step;
 #[cfg(target_arch = "x86_64")]
 mod vnni;
 

@@ -121,8 +121,9 @@ use std::ops::Range;
 
 use blocks::Blocks;
 pub use format::Format;
+pub(crate) use format::panel_width;
 pub(crate) use rotation::rotate;
-pub(crate) use storage::{Geometry, TILE};
+pub(crate) use storage::{Geometry, STRIP, Strip};
 use storage::{Plane, Storage};
 
 /// What a cache has room for.

@@ -48,30 +48,37 @@ fn change_signs(row: &mut [f32]) {
     }
 }
 
-/// The Hadamard transform of each part, its own inverse.
-///
-/// Every stage adds and subtracts the two halves and interleaves the results, which takes the same instructions each time;
-/// after as many stages as there are bits in an index everything is back in its place (Pease 1968).
+/// The Hadamard transform of each part, its own inverse: sums and differences of values that are half of a part from each other, then a quarter,
+/// and so on.
 #[inline(always)]
 fn transform(row: &mut [f32]) {
     let part_len = PART_MAX.min(1 << row.len().trailing_zeros());
     let scale = (1.0 / (part_len as f64).sqrt()) as f32;
-    let mut stage = [0.0; PART_MAX];
-    let stage = &mut stage[..part_len];
     for part in row.chunks_exact_mut(part_len) {
-        let (mut before, mut after) = (&mut *part, &mut *stage);
-        let stages = part_len.trailing_zeros();
-        for _ in 0..stages {
-            let (first, second) = before.split_at(part_len / 2);
-            for ((a, b), pair) in first.iter().zip(second).zip(after.as_chunks_mut::<2>().0) {
-                *pair = [a + b, a - b];
+        let mut apart = part_len / 2;
+        while apart >= 4 {
+            for both in part.chunks_exact_mut(2 * apart) {
+                let (first, second) = both.split_at_mut(apart);
+                for (first, second) in first.iter_mut().zip(second) {
+                    (*first, *second) = (*first + *second, *first - *second);
+                }
             }
-            std::mem::swap(&mut before, &mut after);
+            apart /= 2;
         }
-        if stages.is_multiple_of(2) {
-            part.iter_mut().for_each(|value| *value *= scale);
-        } else {
-            part.iter_mut().zip(&*stage).for_each(|(value, &transformed)| *value = transformed * scale);
+        // The last two at once, which compilers make shuffles of.
+        for values in part.as_chunks_mut::<4>().0 {
+            let [a, b, c, d] = *values;
+            let [sums, differences] = [[a + c, b + d], [a - c, b - d]];
+            *values = [
+                sums[0] + sums[1],
+                sums[0] - sums[1],
+                differences[0] + differences[1],
+                differences[0] - differences[1],
+            ]
+            .map(
+                #[inline(always)]
+                |value| value * scale,
+            );
         }
     }
 }

@@ -13,18 +13,23 @@ pub(super) enum Plane {
     Values,
 }
 
-/// How many tokens a tile has: as many as the widest vector has lanes.
-pub(crate) const TILE: usize = LANES_MAX;
+/// How many tokens a strip has: as many as the widest vector has lanes.
+pub(crate) const STRIP: usize = LANES_MAX;
 
-/// Where things are: `[layer][block][kv_head][tile]`. A tile has the keys of its tokens, then their values, both as
-/// [`Format`] says, and then the scales of both, if there are any. The last tile of a block may have room to spare.
+/// Where things are: `[layer][block][kv_head][tile]`. A tile has a few strips, see [`Format::tile_strips`]; the last tile of a block
+/// has fewer where no more are left, and the last strip may have room to spare. A tile has the keys of its strips, then their values, both
+/// as [`Format`] says, and then the scales of keys and of values, if there are any.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Geometry {
     pub(crate) block_len: usize,
-    pub(crate) scale_bytes: usize,
-    /// Keys or values of a tile.
+    /// How many strips a block has.
+    pub(crate) block_strips: usize,
+    tile_strips: usize,
+    scale_bytes: usize,
+    /// Keys or values of a strip.
     pub(crate) plane_bytes: usize,
-    pub(crate) tile_bytes: usize,
+    /// All of a strip.
+    pub(crate) strip_bytes: usize,
     /// Keys and values of one head in one block.
     head_bytes: usize,
     /// Those of all heads in one block, of one layer.
@@ -32,6 +37,21 @@ pub(crate) struct Geometry {
     /// All blocks of one layer.
     layer_bytes: usize,
     nbytes: usize,
+}
+
+/// Where the rows of a strip are, in bytes from the first tile on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Strip {
+    /// Its keys.
+    pub(crate) keys: usize,
+    /// The values of its tile.
+    pub(crate) values: usize,
+    /// The scales of its keys and of its values.
+    pub(crate) scales: [usize; 2],
+    /// How many strips its tile has.
+    pub(crate) of: usize,
+    /// Which of these it is.
+    pub(crate) number: usize,
 }
 
 /// A cache line; planes begin at one.
@@ -50,19 +70,22 @@ impl Geometry {
         head_dim: usize,
     ) -> Option<Geometry> {
         let scale_bytes = format.scale_bytes();
-        let plane_bytes = format.checked_row_bytes(head_dim)?.checked_mul(TILE)?;
-        let tile_bytes = plane_bytes.checked_mul(2)?.checked_add(2 * TILE * scale_bytes)?;
-        debug_assert!(plane_bytes.is_multiple_of(LINE) && tile_bytes.is_multiple_of(LINE));
-        let head_bytes = block_len.div_ceil(TILE).checked_mul(tile_bytes)?;
+        let plane_bytes = format.checked_row_bytes(head_dim)?.checked_mul(STRIP)?;
+        let strip_bytes = plane_bytes.checked_mul(2)?.checked_add(2 * STRIP * scale_bytes)?;
+        debug_assert!(plane_bytes.is_multiple_of(LINE) && strip_bytes.is_multiple_of(LINE));
+        let block_strips = block_len.div_ceil(STRIP);
+        let head_bytes = block_strips.checked_mul(strip_bytes)?;
         let block_bytes = head_bytes.checked_mul(kv_heads)?;
         let layer_bytes = block_bytes.checked_mul(blocks)?;
         let nbytes = layer_bytes.checked_mul(layers)?;
         // What a slice may have, less what aligning it takes.
         (nbytes <= isize::MAX as usize - HUGE_PAGE).then_some(Geometry {
             block_len,
+            block_strips,
+            tile_strips: format.tile_strips(),
             scale_bytes,
             plane_bytes,
-            tile_bytes,
+            strip_bytes,
             head_bytes,
             block_bytes,
             layer_bytes,
@@ -72,6 +95,36 @@ impl Geometry {
 
     pub(super) fn nbytes(&self) -> usize {
         self.nbytes
+    }
+
+    /// Where a strip is, among the tiles of a head in a block.
+    #[inline(always)]
+    pub(crate) fn strip(&self, strip: usize) -> Strip {
+        let first = strip / self.tile_strips * self.tile_strips;
+        let (of, number) = (self.tile_strips.min(self.block_strips - first), strip - first);
+        let keys = first * self.strip_bytes;
+        let values = keys + of * self.plane_bytes;
+        let scales = values + of * self.plane_bytes;
+        let scale = |plane: usize| scales + (plane * of + number) * STRIP * self.scale_bytes;
+        Strip { keys: keys + number * self.plane_bytes, values, scales: [scale(0), scale(1)], of, number }
+    }
+
+    /// Of a row of one head in one block, where the codes of its plane and its scale are, in bytes; which of the plane's tokens it is, and
+    /// of how many.
+    fn row(&self, plane: Plane, slot: usize) -> (Range<usize>, Range<usize>, usize, usize) {
+        let strip = self.strip(slot / STRIP);
+        let slot = slot % STRIP;
+        let (codes, scale, place, tokens) = match plane {
+            Plane::Keys => (strip.keys..strip.keys + self.plane_bytes, strip.scales[0], slot, STRIP),
+            Plane::Values => (
+                strip.values..strip.values + strip.of * self.plane_bytes,
+                strip.scales[1],
+                strip.number * STRIP + slot,
+                strip.of * STRIP,
+            ),
+        };
+        let scale = scale + slot * self.scale_bytes;
+        (codes, scale..scale + self.scale_bytes, place, tokens)
     }
 
     /// The tiles of one head in one block.
@@ -121,16 +174,9 @@ impl Storage {
     }
 
     pub(super) fn row(&self, layer: usize, block: u32, head: usize, plane: Plane, slot: usize) -> Row<'_> {
-        let Geometry { scale_bytes, plane_bytes, tile_bytes, .. } = self.geometry;
-        let (tile, slot) = (slot / TILE, slot % TILE);
-        let tile = &self.head(layer, block, head)[tile * tile_bytes..(tile + 1) * tile_bytes];
-        let (planes, scales) = tile.split_at(2 * plane_bytes);
-        let scale = (plane as usize * TILE + slot) * scale_bytes;
-        Row {
-            codes: &planes[plane as usize * plane_bytes..][..plane_bytes],
-            slot,
-            scale: &scales[scale..scale + scale_bytes],
-        }
+        let (codes, scale, slot, tokens) = self.geometry.row(plane, slot);
+        let head = self.head(layer, block, head);
+        Row { codes: &head[codes], scale: &head[scale], slot, tokens }
     }
 
     pub(super) fn row_mut(
@@ -141,16 +187,11 @@ impl Storage {
         plane: Plane,
         slot: usize,
     ) -> RowMut<'_> {
-        let Geometry { scale_bytes, plane_bytes, tile_bytes, .. } = self.geometry;
-        let (tile, slot) = (slot / TILE, slot % TILE);
+        let (codes, scale, slot, tokens) = self.geometry.row(plane, slot);
         let head = &mut self.memory[self.start..][self.geometry.head(layer, block, head)];
-        let (planes, scales) = head[tile * tile_bytes..(tile + 1) * tile_bytes].split_at_mut(2 * plane_bytes);
-        let scale = (plane as usize * TILE + slot) * scale_bytes;
-        RowMut {
-            codes: &mut planes[plane as usize * plane_bytes..][..plane_bytes],
-            slot,
-            scale: &mut scales[scale..scale + scale_bytes],
-        }
+        // Scales are behind codes.
+        let (codes_half, scales) = head.split_at_mut(scale.start);
+        RowMut { codes: &mut codes_half[codes], scale: &mut scales[..scale.len()], slot, tokens }
     }
 
     /// Copies a block in all layers.

@@ -4,7 +4,7 @@ use std::arch::x86_64::*;
 
 use half::{bf16, f16};
 
-use super::{Arith, Compare, EXPONENT_MIN, Exp2, Load, LoadIntegers, Rank, Simd, nibble_shift};
+use super::{Arith, Compare, EXPONENT_MIN, Exp2, Load, LoadPacked, Rank, Simd, UPPER_HALF, nibble_shift};
 
 /// Proof that this CPU has AVX2 and FMA.
 #[derive(Clone, Copy, Debug)]
@@ -414,7 +414,19 @@ const SCALED_COEFFICIENTS: [f32; 5] = [7.291_857_2, 41.850_006, 181.116_73, 522.
 
 impl Rank for Avx2 {}
 
-impl LoadIntegers for Avx2 {
+impl LoadPacked for Avx2 {
+    #[inline(always)]
+    unsafe fn load_bf16(self, p: *const u8, i: usize) -> __m256 {
+        // SAFETY: as above.
+        unsafe {
+            let both = _mm256_loadu_si256(p.cast());
+            _mm256_castsi256_ps(if i == 0 {
+                _mm256_slli_epi32::<16>(both)
+            } else {
+                _mm256_and_si256(both, _mm256_set1_epi32(UPPER_HALF))
+            })
+        }
+    }
     #[inline(always)]
     unsafe fn load_i8(self, p: *const u8, i: usize) -> __m256 {
         // SAFETY: as above.

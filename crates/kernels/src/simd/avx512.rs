@@ -1,12 +1,12 @@
 //! AVX-512: 16 lanes of f32, 8 of f64, masked tails.
 
 use std::arch::x86_64::*;
-use std::sync::LazyLock;
 
 use half::{bf16, f16};
 
 use super::{
-    Arith, Compare, EXPONENT_MIN, Exp2, Load, LoadIntegers, Simd, list_bits_one_by_one, nibble_shift,
+    Arith, Compare, EXPONENT_MIN, Exp2, Load, LoadPacked, Simd, UPPER_HALF, list_bits_one_by_one,
+    nibble_shift,
 };
 
 /// Proof that this CPU has AVX-512 F, BW, DQ and VL.
@@ -208,24 +208,7 @@ impl Load<f16, f32> for Avx512 {
     }
 }
 
-/// AMD's leaf of performance optimization identifiers. Others have none, or zeros.
-static IN_HALVES: LazyLock<bool> = LazyLock::new(|| {
-    const LAST: u32 = 0x8000_0000;
-    const IDENTIFIERS: u32 = 0x8000_001a;
-    /// That data paths are 256 and 512 bits wide.
-    const FP256: u32 = 1 << 2;
-    const FP512: u32 = 1 << 3;
-    #[allow(unused_unsafe, reason = "it is unsafe in older versions of Rust")]
-    // SAFETY: every CPU with AVX-512 has the instruction.
-    let eax = |leaf| unsafe { __cpuid(leaf) }.eax;
-    eax(LAST) >= IDENTIFIERS && eax(IDENTIFIERS) & (FP256 | FP512) == FP256
-});
-
 impl Compare for Avx512 {
-    #[inline(always)]
-    fn in_halves(self) -> bool {
-        *IN_HALVES
-    }
     #[inline(always)]
     fn max(self, a: __m512, b: __m512) -> __m512 {
         // SAFETY: as above.
@@ -441,7 +424,19 @@ const VERTEX: f32 = 23.0 / 16.0;
 /// Adding this rounds to a thirty-second; how many these are is then in the low bits.
 const TO_THIRTY_SECONDS: f32 = (3 << 17) as f32;
 
-impl LoadIntegers for Avx512 {
+impl LoadPacked for Avx512 {
+    #[inline(always)]
+    unsafe fn load_bf16(self, p: *const u8, i: usize) -> __m512 {
+        // SAFETY: as above.
+        unsafe {
+            let both = _mm512_loadu_si512(p.cast());
+            _mm512_castsi512_ps(if i == 0 {
+                _mm512_slli_epi32::<16>(both)
+            } else {
+                _mm512_and_si512(both, _mm512_set1_epi32(UPPER_HALF))
+            })
+        }
+    }
     #[inline(always)]
     unsafe fn load_i8(self, p: *const u8, i: usize) -> __m512 {
         // SAFETY: as above.

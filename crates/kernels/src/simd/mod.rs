@@ -293,12 +293,6 @@ pub(crate) trait Compare: Load<f32, f32> + Features {
     /// the vectors a second time.
     const MANY_REGISTERS: bool = true;
 
-    /// Whether this CPU takes a vector in two halves, one after the other.
-    #[inline(always)]
-    fn in_halves(self) -> bool {
-        false
-    }
-
     /// How many vectors of sums are kept.
     const SUMS: usize = 4;
 
@@ -413,8 +407,14 @@ pub(crate) const LANES_MAX: usize = 16;
 /// The narrowest has so many.
 pub(crate) const LANES_MIN: usize = 4;
 
-/// Reads small integers, several of which share four bytes, into vectors of f32.
-pub(crate) trait LoadIntegers: Arith<f32> {
+/// Reads numbers, several of which share four bytes, into vectors of f32.
+pub(crate) trait LoadPacked: Arith<f32> {
+    /// Of each of `LANES` times four bytes, the bf16 at `i`, counted by twos.
+    ///
+    /// # Safety
+    /// - `4 * LANES` bytes can be read at `p`, and `i` is less than 2.
+    unsafe fn load_bf16(self, p: *const u8, i: usize) -> Self::V;
+
     /// Of each of `LANES` times four bytes, the signed one at `i`.
     ///
     /// # Safety
@@ -428,7 +428,11 @@ pub(crate) trait LoadIntegers: Arith<f32> {
     unsafe fn load_u4(self, p: *const u8, i: usize) -> Self::V;
 }
 
-/// By how many bits the half of a byte is shifted that [`LoadIntegers::load_u4`] is to read, in little endian.
+/// Of four bytes, in little endian, those of the second bf16.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+const UPPER_HALF: i32 = 0xffff_0000_u32 as i32;
+
+/// By how many bits the half of a byte is shifted that [`LoadPacked::load_u4`] is to read, in little endian.
 const fn nibble_shift(i: usize) -> usize {
     i % 4 * 8 + i / 4 * 4
 }

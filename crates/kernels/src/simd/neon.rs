@@ -11,7 +11,9 @@ use std::arch::is_aarch64_feature_detected;
 
 use half::{bf16, f16};
 
-use super::{Caches, Compare, EXPONENT_MIN, Exponents, Load, LoadIntegers, Rank, Simd, nibble_shift};
+use super::{
+    Caches, Compare, EXPONENT_MIN, Exponents, Load, LoadPacked, Rank, Simd, UPPER_HALF, nibble_shift,
+};
 
 /// Proof that this CPU has NEON.
 #[derive(Clone, Copy, Debug)]
@@ -286,7 +288,19 @@ impl Exponents for Neon {
 
 impl Rank for Neon {}
 
-impl LoadIntegers for Neon {
+impl LoadPacked for Neon {
+    #[inline(always)]
+    unsafe fn load_bf16(self, p: *const u8, i: usize) -> float32x4_t {
+        // SAFETY: sixteen bytes can be read at `p`, as the caller vouches; the instruction is in NEON.
+        unsafe {
+            let both = vreinterpretq_s32_u8(vld1q_u8(p));
+            vreinterpretq_f32_s32(if i == 0 {
+                vshlq_n_s32::<16>(both)
+            } else {
+                vandq_s32(both, vdupq_n_s32(UPPER_HALF))
+            })
+        }
+    }
     #[inline(always)]
     unsafe fn load_i8(self, p: *const u8, i: usize) -> float32x4_t {
         // SAFETY: sixteen bytes can be read at `p`, as the caller vouches; the instruction is in NEON.

@@ -1,7 +1,9 @@
 //! Plain Rust on arrays of 8, for any CPU. The compiler vectorises it as far as the target's baseline goes.
 
+use half::bf16;
+
 use super::{
-    Arith, Caches, Compare, EXPONENT_MIN, Exponents, Features, Load, LoadIntegers, Rank, Simd, nibble_shift,
+    Arith, Caches, Compare, EXPONENT_MIN, Exponents, Features, Load, LoadPacked, Rank, Simd, nibble_shift,
 };
 use crate::element::Element;
 
@@ -147,7 +149,17 @@ impl Exponents for Portable {
 
 impl Rank for Portable {}
 
-impl LoadIntegers for Portable {
+impl LoadPacked for Portable {
+    #[inline(always)]
+    unsafe fn load_bf16(self, p: *const u8, i: usize) -> Self::V {
+        // SAFETY: as many bytes can be read at `p`, as the caller vouches; the read asks for no alignment.
+        let numbers = unsafe { p.cast::<[[bf16; 2]; LANES]>().read_unaligned() };
+        let mut v = [0.0; LANES];
+        for lane in 0..LANES {
+            v[lane] = numbers[lane][i].to_f32();
+        }
+        v
+    }
     #[inline(always)]
     unsafe fn load_i8(self, p: *const u8, i: usize) -> Self::V {
         // SAFETY: as many bytes can be read at `p`, as the caller vouches; the read asks for no alignment.
@@ -209,16 +221,16 @@ impl Narrow for f64 {
     }
 }
 
-impl Widen<f32> for half::bf16 {
+impl Widen<f32> for bf16 {
     #[inline(always)]
     fn widen(self) -> f32 {
         self.to_f32()
     }
 }
 
-impl Narrow for half::bf16 {
+impl Narrow for bf16 {
     #[inline(always)]
-    fn narrow(acc: f32) -> half::bf16 {
+    fn narrow(acc: f32) -> bf16 {
         half::bf16::from_f32(acc)
     }
 }

@@ -9,6 +9,7 @@ use tribunal_kernels::kv_cache::{Config, Format, KvCache, KvCacheError, Layout};
 use tribunal_kernels::{Isa, bf16, f16};
 
 use super::Guarded;
+use super::rounding::Rounding;
 
 /// The half of the epsilon of f32.
 pub(crate) const U: f64 = f32::EPSILON as f64 / 2.0;
@@ -286,10 +287,18 @@ struct Exact {
 /// - A weighted value passes the additions of a step (64 at most), of the steps of a chunk (1024 / 16 at most, or more in
 ///   smaller blocks), and of the chunks, and the division takes two roundings more.
 /// - Where values are integers, weights times scales may be rounded to 15 bits of the largest among some tokens in a row,
-///   64 at most: by half of `1 / 32767` of it. Times a value in steps, of which the largest value of each token is 127 or
-///   7.5, that is `1 / 65534` of the largest among these tokens of weight times value.
+///   64 at most: by half of `1 / 32767` of it; or of `1 / 255`, or `1 / 65535`. Times a value in steps, of which the largest value of
+///   each token is 127 or 7.5, that is as large a part of the largest among these tokens of weight times value.
+/// - Where queries and weights are rounded to bf16, the exact query is the rounded one, and a weight is off by `2^-8` of it
+///   in the numerator.
 /// - Numerator and denominator are off by all of this each, but the denominator's sums have fewer terms.
-fn attend_exactly(q: &[f32], tokens: &[(&[f32], &[f32])], scale: f32, config: &Config) -> Exact {
+fn attend_exactly(
+    q: &[f32],
+    tokens: &[(&[f32], &[f32])],
+    scale: f32,
+    config: &Config,
+    rounding: Rounding,
+) -> Exact {
     let format = config.format;
     let tile = match config.layout {
         Layout::Paged { block_len, .. } => block_len.min(16) as f64,
@@ -302,6 +311,8 @@ fn attend_exactly(q: &[f32], tokens: &[(&[f32], &[f32])], scale: f32, config: &C
     let wide = |x: f32| f64::from(x);
     let (exact_q, step): (Vec<f64>, f64) = if integer {
         rounded_query(q, dim, scale)
+    } else if rounding.to_bf16 {
+        (q.iter().map(|&q| bf16::from_f32(q).to_f64() * wide(scale)).collect(), 0.0)
     } else {
         (q.iter().map(|&q| wide(q) * wide(scale)).collect(), 0.0)
     };
@@ -344,13 +355,15 @@ fn attend_exactly(q: &[f32], tokens: &[(&[f32], &[f32])], scale: f32, config: &C
         })
         .collect();
     let off: f64 = weights.iter().map(|[_, off]| off).sum();
-    let rounded = if integer { sum_of_largest_around(&weights, tokens) / 65_534.0 } else { 0.0 };
+    let rounded =
+        rounding.weight_max.map_or(0.0, |max| sum_of_largest_around(&weights, tokens) / (2.0 * max));
+    let weight_off = if rounding.to_bf16 { 2.0_f64.powi(-8) } else { 0.0 };
     let column = |c: usize| {
         let terms = || weights.iter().zip(tokens).map(move |(&[p, off], (_, v))| (p, off, wide(v[c])));
         let value: f64 = terms().map(|(p, _, v)| p * v).sum();
         let size: f64 = terms().map(|(p, _, v)| p * v.abs()).sum();
         let budget: f64 = terms().map(|(_, off, v)| off * v.abs()).sum();
-        [value, budget + (off + additions * U) * size + rounded + 1e-44]
+        [value, budget + (off + additions * U + weight_off) * size + rounded + 1e-44]
     };
     let lse = largest + sum.ln();
     Exact {
@@ -388,6 +401,7 @@ pub(crate) fn assert_answer(
     let heads = asked.heads;
     let t = asked.q.len() / (sequences * heads * head_dim);
     let scale = options.scale.unwrap_or_else(|| (1.0 / (head_dim as f64).sqrt()) as f32);
+    let rounding = Rounding::of(model.config.format, options.isa.unwrap_or_else(Isa::best));
     let mut worst = 0.0_f64;
     for s in 0..sequences {
         let tokens = &model.tokens[layer][s];
@@ -410,7 +424,7 @@ pub(crate) fn assert_answer(
                     .iter()
                     .map(|[k, v]| (&k[columns.clone()], &v[columns.clone()]))
                     .collect();
-                let exact = attend_exactly(q, &seen, scale, &model.config);
+                let exact = attend_exactly(q, &seen, scale, &model.config, rounding);
                 let pairs = out.iter().zip(&exact.out).chain([(&got.lse[row], &exact.lse)]);
                 for (c, (&got, &[value, budget])) in pairs.enumerate() {
                     let used = (f64::from(got) - value).abs() / budget;

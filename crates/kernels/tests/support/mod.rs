@@ -5,6 +5,7 @@
 pub(crate) mod attention;
 pub(crate) mod oracle;
 pub(crate) mod plain;
+pub(crate) mod rounding;
 pub(crate) mod softmax;
 
 use rand::{RngExt, SeedableRng};

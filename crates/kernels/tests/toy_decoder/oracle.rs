@@ -5,6 +5,7 @@ use rand_chacha::ChaCha8Rng;
 use tribunal_kernels::kv_cache::{Format, KvCache};
 
 use crate::decoder::{BASE, EPS, HEAD_DIM, HEADS, KV_HEADS, Layer, Weights, row};
+use crate::rounding::Rounding;
 
 /// Half of the epsilon of f32.
 const U: f64 = f32::EPSILON as f64 / 2.0;
@@ -43,17 +44,26 @@ pub(crate) struct Results {
 
 /// Computes a sequence.
 pub(crate) fn exactly(weights: &Weights, tokens: &[usize], kept: Kept<'_>) -> Results {
-    Oracle { weights, kept, signs: None }.results(tokens)
+    Oracle { weights, kept, rounding: None, signs: None }.results(tokens)
 }
 
 /// The same with errors of the decoder's sizes, of signs that a seed draws: see [`crate::budgets`].
-pub(crate) fn with_errors(weights: &Weights, tokens: &[usize], kept: Kept<'_>, seed: u64) -> Results {
-    Oracle { weights, kept, signs: Some(ChaCha8Rng::seed_from_u64(seed)) }.results(tokens)
+pub(crate) fn with_errors(
+    weights: &Weights,
+    tokens: &[usize],
+    kept: Kept<'_>,
+    rounding: Rounding,
+    seed: u64,
+) -> Results {
+    let signs = Some(ChaCha8Rng::seed_from_u64(seed));
+    Oracle { weights, kept, rounding: Some(rounding), signs }.results(tokens)
 }
 
 struct Oracle<'a> {
     weights: &'a Weights,
     kept: Kept<'a>,
+    /// What attention rounds, if there are errors.
+    rounding: Option<Rounding>,
     signs: Option<ChaCha8Rng>,
 }
 
@@ -124,6 +134,9 @@ impl Oracle<'_> {
                     let half_step = largest(&q) / 254.0;
                     q.iter_mut().for_each(|q| *q = self.off(*q, half_step));
                 }
+                if self.rounding.is_some_and(|rounding| rounding.to_bf16) {
+                    q.iter_mut().for_each(|q| *q = self.off(*q, stored_within(Format::Bf16, *q, 0.0)));
+                }
                 let columns = h / (HEADS / KV_HEADS) * HEAD_DIM..(h / (HEADS / KV_HEADS) + 1) * HEAD_DIM;
                 let seen: Vec<[&[f64]; 2]> = tokens[..=token]
                     .iter()
@@ -151,7 +164,7 @@ impl Oracle<'_> {
         if let Kept::Computed(_) = self.kept {
             for head in planes.iter_mut().flat_map(|plane| plane.chunks_exact_mut(HEAD_DIM)) {
                 let most = largest(head);
-                head.iter_mut().for_each(|x| *x = self.off(*x, rounding(format, *x, most)));
+                head.iter_mut().for_each(|x| *x = self.off(*x, stored_within(format, *x, most)));
             }
         }
         planes
@@ -193,12 +206,27 @@ impl Oracle<'_> {
         };
         let weights: Vec<f64> = scores.iter().zip(seen).map(&mut weigh).collect();
         let sum: f64 = weights.iter().sum();
+        let weights = self.rounded_weights(weights, seen);
         let additions = (136.0 + seen.len() as f64 / 1024.0) * U;
         let column = |c: usize| {
             let terms = || weights.iter().zip(seen).map(move |(p, [_, v])| p / sum * v[c]);
             self.off(terms().sum(), additions * terms().map(f64::abs).sum::<f64>())
         };
         (0..HEAD_DIM).map(column).collect()
+    }
+
+    /// Weights as they meet the values: rounded to bf16, or, times the scales of values, to integers.
+    fn rounded_weights(&mut self, weights: Vec<f64>, seen: &[[&[f64]; 2]]) -> Vec<f64> {
+        let Some(Rounding { to_bf16, weight_max }) = self.rounding else { return weights };
+        let sizes: Vec<f64> = seen.iter().map(|[_, v]| largest(v)).collect();
+        let most = weights.iter().zip(&sizes).map(|(weight, size)| weight * size).fold(0.0, f64::max);
+        let part = |max: f64, size: f64| if size == 0.0 { 0.0 } else { most / (2.0 * max * size) };
+        let rounded = weights.into_iter().zip(sizes).map(|(weight, size)| {
+            let to_integer = weight_max.map_or(0.0, |max| part(max, size));
+            let to_bf16 = if to_bf16 { stored_within(Format::Bf16, weight, 0.0) } else { 0.0 };
+            self.off(weight, to_integer + to_bf16)
+        });
+        rounded.collect()
     }
 
     fn multiply(&mut self, matrix: &[f32], x: &[f64]) -> Vec<f64> {
@@ -248,7 +276,7 @@ pub(crate) fn is_integer(format: Format) -> bool {
 
 /// By how much a format's rounding changes a value at most, in a row whose largest value is known; for integers half of a scale,
 /// itself rounded to an f16.
-pub(crate) fn rounding(format: Format, x: f64, largest: f64) -> f64 {
+pub(crate) fn stored_within(format: Format, x: f64, largest: f64) -> f64 {
     match format {
         Format::F32 => 0.0,
         Format::F16 => U_F16 * x.abs() + 3e-8,
