@@ -4,9 +4,9 @@ How they measure
 
 - Contestants take turns in one process, each round in a new random order, so that a change of the machine's bandwidth
   or a neighbour hits all alike. With more than one thread there is a pause before each turn, in which the threads of
-  OpenMP and the like stop spinning, and then calls for 5 ms that are not timed: cores and threads take 0.1 ms and more to wake
-  up in a virtual machine, which is nobody's kernel. In records made before 24 November 2026, 11:30 UTC, it was one call. On an
-  Emerald Rapids the floor of short cells was often that of one core then, and still is in some.
+  OpenMP and the like stop spinning, and then calls for 30 ms that are not timed: a core of a virtual machine that has
+  slept is slow for 10 ms and more, and a second thread no help until then, which is nobody's kernel. In records made
+  before 24 November 2026, 23:00 UTC, it was 5 ms or one call, and short cells with two threads took as long as with one.
 - What is read comes from rings: arenas of 1 GiB on huge pages, cut into slots. Every turn takes the next slot, so
   what it reads is in no cache: between two uses of a slot, gigabytes have gone by.
 - There is a process for each number of threads, pinned to so many cores before any library is loaded. The caller's
@@ -36,7 +36,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 ARENA_BYTES = 1 << 30
 HUGE_PAGE = 2 << 20
-PAUSE_S, WARM_UP_S = 0.015, 0.005
+PAUSE_S, WARM_UP_S = 0.015, 0.03
 # Serve everything from a heap on huge pages, and keep what is freed.
 HUGE_MALLOC = ":".join(
     ["glibc.malloc.hugetlb=1"]

@@ -37,6 +37,8 @@ struct Expected {
     costs: Vec<String>,
     /// Where a failure must be.
     dimension: Option<Dimension>,
+    /// File and line of a kernel that a failure must name.
+    line: Option<String>,
     #[expect(dead_code, reason = "for readers")]
     stopped_by: Option<String>,
     /// What becomes of claims. Those of time are left out where a machine may decide them otherwise.
@@ -184,7 +186,7 @@ fn complaint(verdict: &Verdict, expected: &Expected) -> Option<String> {
             };
             let due = expected.suspect.as_deref().unwrap_or("nothing");
             match diagnosis(verdict, expected) {
-                Diagnosis::Named => None,
+                Diagnosis::Named => complaint_of_line(verdict, expected.line.as_deref()?),
                 Diagnosis::Missed => Some(format!("nothing failed in {}", word(dimension))),
                 Diagnosis::Unnamed | Diagnosis::NamedWrongly => Some(format!(
                     "named {} in {}, should be {due}: {}",
@@ -195,6 +197,13 @@ fn complaint(verdict: &Verdict, expected: &Expected) -> Option<String> {
             }
         }
     }
+}
+
+/// What is wrong with the lines that failures name.
+fn complaint_of_line(verdict: &Verdict, due: &str) -> Option<String> {
+    let seen: Vec<&str> = failures(verdict).filter(|f| f.is_of_kernel()).map(|f| f.case.as_str()).collect();
+    let none = !seen.iter().any(|case| case.rsplit('/').next() == Some(due));
+    none.then(|| format!("no failure names {due}, but {}", seen.join(", ")))
 }
 
 /// What is wrong with how a claim was decided.

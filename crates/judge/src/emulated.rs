@@ -145,7 +145,13 @@ impl Emulated {
         let module = Module::parse(ptx).map_err(|error| load(format!("its PTX, {error}")))?;
         let mut kernels = BTreeMap::new();
         for name in launches.names() {
-            let kernel = module.kernel(name).map_err(|error| load(format!("its PTX, {error}")))?;
+            let kernel = module.kernel(name).map_err(|error| {
+                let source = error.line().and_then(|line| module.source(line));
+                load(match source {
+                    Some(source) => format!("{source}, in its PTX {error}"),
+                    None => format!("its PTX, {error}"),
+                })
+            })?;
             kernels.insert(name.to_owned(), kernel);
         }
         let variables = kernels
@@ -644,13 +650,17 @@ mod tests {
 
     /// The bar's softmax, as it is judged, but from PTX that lies beside its source: no compiler is asked for.
     fn softmax_topk(change: impl FnOnce(String) -> String, limit_bytes: u64) -> Emulated {
+        softmax_topk_of(change, limit_bytes).expect("kernels")
+    }
+
+    fn softmax_topk_of(change: impl FnOnce(String) -> String, limit_bytes: u64) -> Result<Emulated, Fault> {
         let house = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let read = |path: &str| std::fs::read_to_string(house.join(path)).expect("it is in the tree");
         let manifest = read("specimens/fused_softmax_topk/cuda-reference/tribunal.toml");
         let manifest = Manifest::parse(&manifest, "tribunal.toml").expect("a manifest");
         let ptx = change(read("crates/kernels/cuda/softmax_topk.ptx"));
         let challenge = challenges::find(manifest.challenge).expect("a contract");
-        Emulated::load(challenge, manifest.kernels.expect("launches"), &ptx, limit_bytes).expect("kernels")
+        Emulated::load(challenge, manifest.kernels.expect("launches"), &ptx, limit_bytes)
     }
 
     fn plan() -> Plan {
@@ -684,6 +694,28 @@ mod tests {
             Some(None),
             "some calls, and none differs"
         );
+    }
+
+    /// What is not emulated is told with the line of the source that it was made from.
+    #[test]
+    fn what_is_not_emulated_is_told_with_its_line() {
+        let house = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let source =
+            std::fs::read_to_string(house.join("crates/kernels/cuda/softmax_topk.cu")).expect("it is there");
+        let message = |from: &str, to: &str| {
+            let changed = softmax_topk_of(|ptx| ptx.replacen(from, to, 1), 1 << 30);
+            match changed {
+                Err(Fault::Load { message }) => message,
+                other => panic!("{:?}", other.map(|_| ())),
+            }
+        };
+        let refused = message("bar.sync", "barrier.cluster.wait");
+        let (place, rest) = refused.split_once(", in its PTX line ").expect("a place and a line");
+        let (file, line) = place.split_once(':').expect("a file and a line");
+        assert_eq!(file, "softmax_topk.cu");
+        let line: usize = line.parse().expect("a number");
+        assert!(source.lines().nth(line - 1).is_some_and(|text| text.contains("sync")), "{refused}");
+        assert!(rest.contains("barrier.cluster.wait"), "{refused}");
     }
 
     /// One call, of one row of logits in no order.

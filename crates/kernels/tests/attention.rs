@@ -7,9 +7,10 @@ use std::io::Write;
 use support::attention::{
     Answer, Asked, Model, append_both, ask, assert_answer, check, filled, normal, run, window,
 };
-use tribunal_kernels::Isa;
+use support::rounding::Rounding;
 use tribunal_kernels::attention::{AttentionError, Options, Outputs, Queries, attend};
 use tribunal_kernels::kv_cache::{Config, Format, KvCache, Layout};
+use tribunal_kernels::{Isa, bf16};
 
 /// Tokens that are summed on their own, and the largest step, as the kernel has them: lengths around these are worth a test.
 const CHUNK: usize = 1024;
@@ -376,6 +377,21 @@ fn tiny_queries_weigh_all_alike() {
             let asked = Asked { heads: 4, q, lengths: vec![1] };
             check(&cache, &model, 0, &asked, &Options::default(), &format!("queries of {size}"));
         }
+    }
+}
+
+/// Those of a model that computes in bf16 lose nothing where queries are rounded to it.
+#[test]
+fn queries_in_bf16_are_taken_as_they_are() {
+    let (cache, _) = filled(config(1, 2, 80, 300, Format::Bf16), &[300], 5);
+    let asked = ask(cache.config(), 8, 3, &[3], 5);
+    let q = asked.q.iter().map(|&q| bf16::from_f32(q).to_f32()).collect();
+    let asked_rounded = Asked { q, ..asked.clone() };
+    for isa in Isa::available() {
+        let options = Options { isa: Some(isa), ..Options::default() };
+        let on = |asked: &Asked| run(&cache, 0, asked, &options, 0).expect("sizes agree").bits();
+        let same = on(&asked) == on(&asked_rounded);
+        assert_eq!(same, Rounding::of(Format::Bf16, isa).to_bf16, "{isa}");
     }
 }
 

@@ -20,7 +20,7 @@ pub(super) unsafe fn multiply<const NIBBLES: bool, const R: usize>(
     simd: Avx2,
     step: &Step<'_>,
     strip: usize,
-    group: Group<'_>,
+    group: &Group<'_>,
     scores: &mut Scores,
     ahead: &mut Ahead,
 ) {

@@ -40,7 +40,7 @@ impl Integers {
         self,
         step: &Step<'_>,
         strip: usize,
-        group: Group<'_>,
+        group: &Group<'_>,
         scores: &mut Scores,
         ahead: &mut Ahead,
     ) {

@@ -8,27 +8,31 @@
 //!
 //! - **Grouped queries.** The `heads / kv_heads` query heads that share a head of keys and values are folded into the inner loop,
 //!   four at a time, so a cached byte comes from memory once for all of them.
-//! - **Tiles.** The cache holds [tiles](crate::kv_cache#layout) of 16 tokens, in which the same value of all keys is a vector;
-//!   so a score is a lane, and none is summed over lanes. One tile of f32, two of 16 bits or four of integers make a step:
-//!   scores become exponentials, by which the values are added up in registers.
-//! - **Prefetches.** The next step is prefetched into the second level meanwhile, evenly over the work, with integers over their
-//!   exponentials too, whatever the order of the reads; at the end of a head that is the first step of the next. A core of an
-//!   Intel Emerald Rapids reads as fast as it has lines under way, so time without a prefetch is lost: f32 takes 1.6 times
-//!   the floor where the CPU's own prefetchers are left alone, and 1.2 so. Lines of two places are asked for in turn there, which is
-//!   1 to 5 % faster. Elsewhere it is the order of the bytes: with values prefetched by columns, as they are read, f32 took 1.6
-//!   times as long as reading alone on a Zen 5, and 1.2 times in their order.
-//! - **In line.** On AMD's CPUs, where the next tile lies right behind, f32 with AVX-512 and heads of 128 is read in the order of
-//!   its addresses instead: all values of a token at once, for two queries and then for two more. That is one line of memory,
-//!   which a Zen 4's own prefetchers follow; ours only stand in their way (1.9 times the floor with them, 1.1 without).
+//! - **Strips and tiles.** The cache holds [strips](crate::kv_cache#layout) of 16 tokens, in which the same value of all keys is a vector;
+//!   so a score is a lane, and none is summed over lanes. One strip of f32, two of 16 bits or four of integers make a step, which is
+//!   a tile of the cache where blocks are large enough: scores become exponentials, by which the values are added up in registers, some
+//!   columns of all tokens and then the next columns, as they lie in memory.
+//! - **In line.** On AMD's CPUs floats are left to the CPU's own prefetchers, where the next tile lies right behind. For that, each byte is read
+//!   once and in the order of addresses, a step is 16 KiB at most, and in f32 and bf16 the exponentials of a strip come right after its keys:
+//!   so little at a time that what the CPU looks ahead reaches over it. A core of a Zen 4 reads 35 GB/s so, and 20 to 25 where lines are
+//!   asked for ahead, since these occupy the few places that reads wait for.
+//! - **Prefetches.** Elsewhere, and for integers, which take longer to compute than to read, the next step is prefetched into the second level
+//!   meanwhile, evenly over the work; at the end of a head that is the first step of the next. A core of an Intel Emerald Rapids reads
+//!   as fast as it has lines under way, so time without a prefetch is lost: f32 takes 1.6 times the floor where the CPU's own
+//!   prefetchers are left alone, and 1.2 so. A line of keys and one of values are asked for in turn there.
 //! - **Online softmax.** Terms are `2^(s - e)`, where `e` is an integer not below the largest `s` so far, in powers of two.
 //!   Moving `e` multiplies what has been summed by a power of two, and that rounds nothing.
+//! - **bf16.** With AVX-512 BF16, `vdpbf16ps` adds two products of bf16 to a lane, twice as many as multiplications of f32 in the same time,
+//!   and nothing is widened. Queries are rounded to bf16 for it, before scores are scaled: those of a model that computes in bf16 are exact.
+//!   Weights are rounded too, as flash attention does on GPUs; the sum that they are divided by is of weights that are not. Elsewhere, and in
+//!   f32 and f16 everywhere, queries and weights are f32.
 //! - **Integers.** Where keys are stored as integers, queries are rotated as the keys have been and rounded to 8 bits, with
 //!   a scale for each head; products of the two are sums of integers, exact for heads of up to 512. With AVX2
-//!   and AVX-512 values are summed as integers too: weights times scales are rounded to 16 bits of the largest in a step, and
-//!   four tokens of a column share the four bytes whose products are added up in a lane. VNNI multiplies bytes, so each half of
-//!   a weight makes a sum. Without it, numbers of 16 bits with a sign are multiplied, so a weight has 15 bits, and values are
-//!   widened to as many; of half bytes and queries the products have 16 bits, and some are added up before they are widened.
-//!   Elsewhere values are widened to f32.
+//!   and AVX-512 values are summed as integers too: weights times scales are rounded to integers, as parts of the largest in a step, and
+//!   four tokens of a column share the four bytes whose products are added up in a lane. VNNI multiplies bytes. Weights have twice as many bits
+//!   as values: 8 for int4, and 16 for int8, whose halves make a sum each. Without VNNI, numbers of 16 bits with a sign are multiplied, so a
+//!   weight has 15 bits, and values are widened to as many; of half bytes and queries the products have 16 bits, and some are added up
+//!   before they are widened. Elsewhere values are widened to f32.
 //! - **Split.** The context is cut into chunks of 1024 tokens, each is summed on its own, and the sums are added in order.
 //!   This is done whoever does the work, so a result depends neither on the number of threads, nor on how many tokens
 //!   are asked about at once, nor on the layout of the cache if its blocks have a multiple of 16 tokens.
@@ -49,9 +53,10 @@
 //! `2^-125` may be anything up to that. Numerator and denominator are off by that and by additions: to a tile (64 terms at
 //! most), of tiles to a chunk (64 at most), and of chunks. So a result is within
 //! `sum p e |v| + (sum p e + (136 + n / 1024) u) sum p |v|`. With integers and AVX2 or AVX-512 a weight times its scale is off
-//! by half of `1 / 32767` of the largest among the 64 tokens of a step, or of `1 / 65535` with VNNI, which adds at most
-//! `1 / 65534` of that step's largest `p |v|`, over all columns, for each of its tokens; or by as much of `1e-30`, if all in
-//! the step are less. In blocks of fewer than 16 tokens there are more steps: 136 becomes `72 + 1024 / block_len`.
+//! by half of `1 / 32767` of the largest among the 64 tokens of a step, or with VNNI of `1 / 65535` (int8) or `1 / 255` (int4), which adds at
+//! most as large a part of that step's largest `p |v|`, over all columns, for each of its tokens; or by as much of `1e-30`, if all in
+//! the step are less. With AVX-512 BF16, bf16 is compared with the definition over queries rounded to bf16, and a weight is off by `2^-8` of it
+//! at most, which adds `2^-8 sum p |v|`; such errors lean to no side, and keys and values have as large ones. In blocks of fewer than 16 tokens there are more steps: 136 becomes `72 + 1024 / block_len`.
 //! `tests/attention.rs` asserts it.
 //!
 //! # Source
@@ -175,10 +180,12 @@ pub enum AttentionError {
 /// `q`, `out`: `[sequences, heads, t, head_dim]`, row-major, contiguous, at any alignment, where `t` follows from how long
 /// `q` is; `lse`: `[sequences, heads, t]`; `lengths`: `[sequences]`, each from 0 to `t`.
 /// # Types
-/// f32; the arithmetic is f32, on keys and values as they are stored. See [the module](self) for the accuracy.
+/// f32; the arithmetic is f32, on keys and values as they are stored, or for bf16 and integers what [the module](self#method) says; so is the
+/// accuracy.
 /// # Reproducibility
 /// Bitwise the same for any number of threads, any layout of the cache with blocks of a multiple of 16 tokens, and however
-/// the tokens are grouped into calls; not bitwise the same on another [`Isa`].
+/// the tokens are grouped into calls; not bitwise the same on another [`Isa`], nor for bf16 and integers with AVX-512 on a CPU
+/// that lacks the instructions for them.
 /// # Edge cases
 /// A query that sees no token, because more queries are valid than the cache has tokens, or that is not valid, gives zeros,
 /// and `lse` of negative infinity; so does one all of whose scores are negative infinity. A score of positive infinity or NaN makes its query's result NaN, and no other query is

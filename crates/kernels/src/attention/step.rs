@@ -321,7 +321,7 @@ pub(super) unsafe fn add_step<F: Stored, S: AttentionSimd, const R: usize>(
         let strips = first..first + F::AT_ONCE;
         for strip in strips.clone().filter(|&strip| !step.seen[strip].is_empty()) {
             // SAFETY: the caller vouches for everything.
-            unsafe { multiply_all::<F, S, R>(simd, step, strip, group, scores, ahead) };
+            unsafe { multiply_all::<F, S, R>(simd, step, strip, &group, scores, ahead) };
         }
         // SAFETY: the caller vouches for everything.
         unsafe {
@@ -373,7 +373,7 @@ unsafe fn multiply_all<F: Stored, S: AttentionSimd, const R: usize>(
     simd: S,
     step: &Step<'_>,
     strip: usize,
-    group: Group<'_>,
+    group: &Group<'_>,
     scores: &mut Scores,
     ahead: &mut Ahead,
 ) {
@@ -521,6 +521,10 @@ unsafe fn exponentiate<F: Stored, S: AttentionSimd, const R: usize>(
             unsafe {
                 let power = simd.add_exp2(zero, simd.sub(simd.load_acc(start.add(at)), exponent), scaling);
                 *sum = simd.add(*sum, power);
+                if F::INTEGER && at.is_multiple_of(STRIP) {
+                    // A quarter of the lines, for all queries and strips together.
+                    ahead.prefetch(simd, step.plane_bytes / (4 * LINE * R));
+                }
                 let scaled = F::INTEGER.then(
                     #[inline(always)]
                     || simd.mul(power, simd.load_acc(step.value_scales.as_ptr().add(at))),
@@ -529,8 +533,6 @@ unsafe fn exponentiate<F: Stored, S: AttentionSimd, const R: usize>(
             }
         }
         if F::INTEGER {
-            // A quarter of the lines, for all queries and strips together.
-            ahead.prefetch(simd, strips.len() * step.plane_bytes / (4 * LINE * R));
             fill_unseen(step, strips.clone(), scores, 0.0);
         }
     }

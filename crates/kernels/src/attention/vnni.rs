@@ -17,7 +17,7 @@ pub(super) unsafe fn multiply<const NIBBLES: bool, const R: usize>(
     simd: Avx512,
     step: &Step<'_>,
     strip: usize,
-    group: Group<'_>,
+    group: &Group<'_>,
     scores: &mut Scores,
     ahead: &mut Ahead,
 ) {

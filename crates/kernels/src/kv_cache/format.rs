@@ -133,29 +133,31 @@ impl Format {
         }
         let place = Place { plane, slot, tokens, dim: padded.len(), panel: self.panel() };
         match self {
-            Format::F32 => write::<4, 1>(place, codes, padded.iter().map(|x| x.to_ne_bytes())),
+            Format::F32 => write::<4, 1, _>(place, codes, &padded, f32::to_ne_bytes),
             Format::F16 => {
                 let mut halves = vec![f16::ZERO; padded.len()];
                 halves.convert_from_f32_slice(&padded);
-                write::<2, 1>(place, codes, halves.iter().map(|x| x.to_ne_bytes()));
+                write::<2, 1, _>(place, codes, &halves, f16::to_ne_bytes);
             }
             Format::Bf16 => {
                 let mut halves = vec![bf16::ZERO; padded.len()];
                 halves.convert_from_f32_slice(&padded);
-                write::<2, 2>(place, codes, halves.iter().map(|x| x.to_ne_bytes()));
+                write::<2, 2, _>(place, codes, &halves, bf16::to_ne_bytes);
             }
             Format::Int8 => {
                 let reciprocal = write_scale(scale, &padded, 127.0);
-                let code = |x: f32| nearest((x * reciprocal).clamp(-127.0, 127.0));
-                write::<1, 4>(place, codes, padded.iter().map(|&x| [code(x)]));
+                let code = |x: &f32| nearest((x * reciprocal).clamp(-127.0, 127.0));
+                let numbers: Vec<u8> = padded.iter().map(code).collect();
+                write::<1, 4, _>(place, codes, &numbers, |number| [number]);
             }
             Format::Int4 => {
                 let reciprocal = write_scale(scale, &padded, 7.5);
-                for (at, x) in place.of_values::<8>().zip(&padded) {
-                    let number = nearest((x * reciprocal + 7.5).clamp(0.0, 15.0));
+                let number = |x: &f32| nearest((x * reciprocal + 7.5).clamp(0.0, 15.0));
+                let numbers: Vec<u8> = padded.iter().map(number).collect();
+                place.each::<8>(|d, at| {
                     let (byte, shift) = nibble(at);
-                    codes[byte] = codes[byte] & !(15 << shift) | (number & 15) << shift;
-                }
+                    codes[byte] = codes[byte] & !(15 << shift) | (numbers[d] & 15) << shift;
+                });
             }
         }
     }
@@ -179,10 +181,10 @@ impl Format {
             }
             Format::Int4 => {
                 let scale = read_scale(scale);
-                for (at, value) in place.of_values::<8>().zip(&mut padded) {
+                place.each::<8>(|d, at| {
                     let (byte, shift) = nibble(at);
-                    *value = (f32::from(codes[byte] >> shift & 15) - 7.5) * scale;
-                }
+                    padded[d] = (f32::from(codes[byte] >> shift & 15) - 7.5) * scale;
+                });
             }
         }
         if plane == Plane::Keys && self.rotates_keys() {
@@ -205,17 +207,25 @@ struct Place {
 }
 
 impl Place {
-    /// Of each value of the row, in order.
-    fn of_values<const PACKED: usize>(self) -> impl Iterator<Item = usize> {
+    /// Calls `visit` with each value's number in the row and where it is.
+    #[inline(always)]
+    fn each<const PACKED: usize>(self, mut visit: impl FnMut(usize, usize)) {
         let Place { plane, slot, tokens, dim, panel } = self;
-        (0..dim).map(move |d| match plane {
-            Plane::Keys => (d / PACKED * STRIP + slot) * PACKED + d % PACKED,
-            Plane::Values => {
-                let first = d / panel * panel;
-                let width = panel_width(panel, dim, first);
-                tokens * first + (slot / PACKED * width + d - first) * PACKED + slot % PACKED
+        // Values that lie in line, and how far they are from each other.
+        let (run, apart) = match plane {
+            Plane::Keys => (PACKED, 1),
+            Plane::Values => (panel, PACKED),
+        };
+        for first in (0..dim).step_by(run) {
+            let width = panel_width(run, dim, first);
+            let start = match plane {
+                Plane::Keys => first * STRIP + slot * PACKED,
+                Plane::Values => tokens * first + slot / PACKED * PACKED * width + slot % PACKED,
+            };
+            for i in 0..width {
+                visit(first + i, start + i * apart);
             }
-        })
+        }
     }
 }
 
@@ -233,10 +243,15 @@ fn nibble(at: usize) -> (usize, usize) {
 
 /// Stores the scale that makes `codes` of the largest value. Returns what values are multiplied by to become codes.
 fn write_scale(scale: &mut [u8], values: &[f32], codes: f32) -> f32 {
-    // A NaN or an infinity makes the whole row NaN.
-    let largest = values.iter().fold(0.0, |largest: f32, x| largest.max(x.abs()));
-    let nothing: f32 = values.iter().map(|x| x * 0.0).sum();
-    let largest = largest + nothing;
+    // In lanes, as no order makes a difference. A NaN or an infinity makes the whole row NaN.
+    let (mut largest, mut nothing) = ([0.0_f32; MULTIPLE], [0.0_f32; MULTIPLE]);
+    for values in values.as_chunks::<MULTIPLE>().0 {
+        for ((largest, nothing), x) in largest.iter_mut().zip(&mut nothing).zip(values) {
+            *largest = largest.max(x.abs());
+            *nothing += x * 0.0;
+        }
+    }
+    let largest = largest.into_iter().fold(0.0, f32::max) + nothing.iter().sum::<f32>();
     let rounded = f16::from_f32(largest / codes);
     scale.copy_from_slice(&rounded.to_ne_bytes());
     if rounded == f16::ZERO { 0.0 } else { 1.0 / rounded.to_f32() }
@@ -253,15 +268,14 @@ fn nearest(x: f32) -> u8 {
 }
 
 /// Writes values of `N` bytes.
-fn write<const N: usize, const PACKED: usize>(
+fn write<const N: usize, const PACKED: usize, V: Copy>(
     place: Place,
     codes: &mut [u8],
-    values: impl Iterator<Item = [u8; N]>,
+    values: &[V],
+    bytes: impl Fn(V) -> [u8; N],
 ) {
     let (codes, _) = codes.as_chunks_mut::<N>();
-    for (at, value) in place.of_values::<PACKED>().zip(values) {
-        codes[at] = value;
-    }
+    place.each::<PACKED>(|d, at| codes[at] = bytes(values[d]));
 }
 
 fn read<const N: usize, const PACKED: usize>(
@@ -271,7 +285,5 @@ fn read<const N: usize, const PACKED: usize>(
     widen: impl Fn([u8; N]) -> f32,
 ) {
     let (codes, _) = codes.as_chunks::<N>();
-    for (at, value) in place.of_values::<PACKED>().zip(values) {
-        *value = widen(codes[at]);
-    }
+    place.each::<PACKED>(|d, at| values[d] = widen(codes[at]));
 }

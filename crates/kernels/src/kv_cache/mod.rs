@@ -53,11 +53,13 @@
 //!
 //! # Layout
 //!
-//! `[layer][block][kv_head][tile]`, so what attention reads of one head is as long a run as a block has. A tile has 16 tokens:
-//! first their keys, as `[head_dim][16]`, so that a vector has one value of many keys and a score is a lane of the sum; then
-//! their values, as `[16][head_dim]`; then the scales, if there are any. Where values are integers, four bytes have four values
-//! of a key, or the same value of four tokens, as the instruction takes them that adds up products of bytes; with half a
-//! byte, eight.
+//! `[layer][block][kv_head][tile]`, so what attention reads of one head is as long a run as a block has. A tile has up to 16, 32
+//! or 64 tokens (f32; f16 and bf16; integers), in strips of 16, and lies in the order in which attention reads it, each byte once. First
+//! come the keys, strip by strip, each as `[head_dim][16]`, so that a vector has one value of many keys and a score is a lane of
+//! the sum. Then come the values of all its tokens, in panels of 64 columns (32 in int8), each as `[tokens][64]`: as many columns as there
+//! are registers to sum up at once, for four queries. Then come the scales, if there are any. Of a key in bf16, two values are next to
+//! each other, and of the values the same one of two tokens, as the instruction takes them that adds up products of pairs; of integers
+//! four, or with half a byte eight.
 //!
 //! A row of `head_dim` values is filled up to a multiple of 16, and a block to a multiple of 16 tokens; so take blocks of 16,
 //! 32, 48 ... tokens. Storage is on huge pages where the system has them: 32 768 tokens of one head, in f32, are 8192 pages

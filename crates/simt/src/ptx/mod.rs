@@ -22,7 +22,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::program::{Kernel, Variable};
-use syntax::{Function, Text};
+use syntax::{Function, Kind, Statement, Text};
 
 /// Most bytes of a text.
 pub const TEXT_BYTES_MAX: usize = 16 << 20;
@@ -73,6 +73,34 @@ pub enum Error {
     Recursion { line: u32, name: String },
     #[error("line {line}: calls through a pointer are not emulated")]
     Indirect { line: u32 },
+}
+
+impl Error {
+    /// The line of the text that it is about.
+    pub fn line(&self) -> Option<u32> {
+        match *self {
+            Error::NoKernel { .. } => None,
+            Error::Character { line, .. }
+            | Error::Open { line, .. }
+            | Error::Expected { line, .. }
+            | Error::Directive { line, .. }
+            | Error::AddressSize { line }
+            | Error::TooMany { line, .. }
+            | Error::Twice { line, .. }
+            | Error::Undefined { line, .. }
+            | Error::Initial { line, .. }
+            | Error::Unknown { line, .. }
+            | Error::Newer { line, .. }
+            | Error::NotEmulated { line, .. }
+            | Error::Modifier { line, .. }
+            | Error::Lacks { line, .. }
+            | Error::Operands { line, .. }
+            | Error::Operand { line, .. }
+            | Error::Call { line, .. }
+            | Error::Recursion { line, .. }
+            | Error::Indirect { line } => Some(line),
+        }
+    }
 }
 
 /// A text that was read.
@@ -143,10 +171,31 @@ impl Module {
         build::kernel(self, function)
     }
 
+    /// The line of the source that a line of the text was made from, if the text says so: `kernel.cu:12`.
+    pub fn source(&self, line: u32) -> Option<String> {
+        let begun = self.text.functions.iter().filter(|function| function.line <= line);
+        let body = begun.max_by_key(|function| function.line)?.body.as_ref()?;
+        let (file, line) = last_location(body, line)?;
+        let file = self.files.get(*self.file_numbers.get(&file)? as usize)?;
+        Some(format!("{}:{line}", shown(file)))
+    }
+
     /// A function that has a body.
     fn function(&self, name: &str) -> Option<&Function> {
         self.functions.get(name).map(|&index| &self.text.functions[index])
     }
+}
+
+/// File and line that statements up to a line of the text are of.
+fn last_location(statements: &[Statement], line: u32) -> Option<(u32, u32)> {
+    let before = statements.iter().rev().filter(|statement| statement.line <= line);
+    before
+        .filter_map(|statement| match &statement.kind {
+            Kind::Location { file, line } => Some((*file, *line)),
+            Kind::Scope(inner) => last_location(inner, line),
+            _ => None,
+        })
+        .next()
 }
 
 /// A name of the text as a message may quote it: not at any length, and without control characters.
