@@ -195,7 +195,7 @@ mod tests {
             for strip in 0..STRIPS_MAX {
                 // SAFETY: queries are `[R, dim]`, and the strips have been made as long as the step says.
                 unsafe {
-                    integers.multiply::<NIBBLES, R>(&step, strip, group, &mut scores, &mut ahead);
+                    integers.multiply::<NIBBLES, R>(&step, strip, &group, &mut scores, &mut ahead);
                 }
             }
             for (r, row) in codes.chunks(dim).enumerate() {
