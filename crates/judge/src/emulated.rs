@@ -703,7 +703,7 @@ mod tests {
         let source =
             std::fs::read_to_string(house.join("crates/kernels/cuda/softmax_topk.cu")).expect("it is there");
         let message = |from: &str, to: &str| {
-            let changed = softmax_topk_of(|ptx| ptx.replacen(from, to, 1), 1 << 30);
+            let changed = softmax_topk_of(|ptx| ptx.replace(from, to), 1 << 30);
             match changed {
                 Err(Fault::Load { message }) => message,
                 other => panic!("{:?}", other.map(|_| ())),
