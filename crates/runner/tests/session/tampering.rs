@@ -209,11 +209,11 @@ fn work_while_the_inputs_are_written_counts() {
     for spins in [false, true] {
         let source = format!("#define SPINS {}\n#include \"tribunal.h\"\n{spin}", 4 * i32::from(spins));
         let Some(mut session) = start(&crate::toy::c_source(&source)) else { return };
-        forward(&mut session, &example, StateId(0)).unwrap();
-        let answer = forward(&mut session, &example, StateId(1)).unwrap();
-        // To write 32 MiB takes some milliseconds.
-        assert_eq!(answer.cpu_s > 1e-3, spins, "{} s of work", answer.cpu_s);
-        assert!(!spins || answer.wall_s > 1e-3, "{}", answer.wall_s);
+        // To write 32 MiB takes some milliseconds, in which a busy machine need not run any of the threads: so it is tried repeatedly.
+        let mut calls = (0..20).map(|state| forward(&mut session, &example, StateId(state)).unwrap());
+        let worked = calls.find(|answer| answer.cpu_s > 1e-3);
+        assert_eq!(worked.is_some(), spins, "{:?} s of work", worked.as_ref().map(|answer| answer.cpu_s));
+        assert!(worked.is_none_or(|answer| answer.wall_s > 1e-3));
     }
 }
 
