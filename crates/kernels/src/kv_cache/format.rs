@@ -1,5 +1,7 @@
 //! How rows of keys and values are stored.
 
+use std::ops::Range;
+
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 
@@ -154,10 +156,7 @@ impl Format {
                 let reciprocal = write_scale(scale, &padded, 7.5);
                 let number = |x: &f32| nearest((x * reciprocal + 7.5).clamp(0.0, 15.0));
                 let numbers: Vec<u8> = padded.iter().map(number).collect();
-                place.each::<8>(|d, at| {
-                    let (byte, shift) = nibble(at);
-                    codes[byte] = codes[byte] & !(15 << shift) | (numbers[d] & 15) << shift;
-                });
+                write_nibbles(place, codes.as_chunks_mut().0, &numbers);
             }
         }
     }
@@ -208,24 +207,31 @@ struct Place {
 
 impl Place {
     /// Calls `visit` with each value's number in the row and where it is.
-    #[inline(always)]
     fn each<const PACKED: usize>(self, mut visit: impl FnMut(usize, usize)) {
-        let Place { plane, slot, tokens, dim, panel } = self;
-        // Values that lie in line, and how far they are from each other.
-        let (run, apart) = match plane {
-            Plane::Keys => (PACKED, 1),
-            Plane::Values => (panel, PACKED),
-        };
-        for first in (0..dim).step_by(run) {
-            let width = panel_width(run, dim, first);
-            let start = match plane {
-                Plane::Keys => first * STRIP + slot * PACKED,
-                Plane::Values => tokens * first + slot / PACKED * PACKED * width + slot % PACKED,
-            };
-            for i in 0..width {
-                visit(first + i, start + i * apart);
+        match self.plane {
+            Plane::Keys => {
+                for d in 0..self.dim {
+                    visit(d, d / PACKED * STRIP * PACKED + self.slot * PACKED + d % PACKED);
+                }
+            }
+            Plane::Values => {
+                for (first, row) in self.panels(PACKED) {
+                    for (d, at) in (first..).zip(row.skip(self.slot % PACKED).step_by(PACKED)) {
+                        visit(d, at);
+                    }
+                }
             }
         }
+    }
+
+    /// Of each panel, the number of its first value, and where this token's values are, and those of the tokens that are packed with it.
+    fn panels(self, packed: usize) -> impl Iterator<Item = (usize, Range<usize>)> {
+        let Place { slot, tokens, dim, panel, .. } = self;
+        (0..dim).step_by(panel).map(move |first| {
+            let width = panel_width(panel, dim, first);
+            let start = tokens * first + slot / packed * packed * width;
+            (first, start..start + width * packed)
+        })
     }
 }
 
@@ -275,7 +281,42 @@ fn write<const N: usize, const PACKED: usize, V: Copy>(
     bytes: impl Fn(V) -> [u8; N],
 ) {
     let (codes, _) = codes.as_chunks_mut::<N>();
-    place.each::<PACKED>(|d, at| codes[at] = bytes(values[d]));
+    match place.plane {
+        Plane::Keys => {
+            let of_all = codes.chunks_exact_mut(STRIP * PACKED);
+            for (of_all, values) in of_all.zip(values.as_chunks::<PACKED>().0) {
+                of_all.as_chunks_mut().0[place.slot] = values.map(&bytes);
+            }
+        }
+        Plane::Values => {
+            for (first, row) in place.panels(PACKED) {
+                let row = codes[row].as_chunks_mut::<PACKED>().0;
+                for (of_some, &value) in row.iter_mut().zip(&values[first..]) {
+                    of_some[place.slot % PACKED] = bytes(value);
+                }
+            }
+        }
+    }
+}
+
+/// Writes values of half a byte, of which a key has eight in a row, and a value those of eight tokens.
+fn write_nibbles(place: Place, codes: &mut [[u8; 4]], numbers: &[u8]) {
+    match place.plane {
+        Plane::Keys => {
+            for (of_all, numbers) in codes.chunks_exact_mut(STRIP).zip(numbers.as_chunks::<8>().0) {
+                of_all[place.slot] = std::array::from_fn(|i| numbers[i] & 15 | numbers[i + 4] << 4);
+            }
+        }
+        Plane::Values => {
+            let (byte, shift) = nibble(place.slot % 8);
+            for (first, row) in place.panels(8) {
+                for (of_eight, number) in codes[row.start / 8..row.end / 8].iter_mut().zip(&numbers[first..])
+                {
+                    of_eight[byte] = of_eight[byte] & !(15 << shift) | (number & 15) << shift;
+                }
+            }
+        }
+    }
 }
 
 fn read<const N: usize, const PACKED: usize>(
