@@ -68,6 +68,11 @@ impl Clocks {
         Clocks { warps, seen: vec![0; warps * warps] }
     }
 
+    /// As new.
+    pub fn clear(&mut self) {
+        self.seen.fill(0);
+    }
+
     /// A warp's lanes have met at `tick`.
     pub fn meet(&mut self, warp: usize, tick: u32) {
         self.seen[warp * self.warps + warp] = tick;
@@ -165,15 +170,16 @@ impl Releases {
         location.blocks.entry(block).or_default().push(Release { place: location.count, ..release });
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.locations.is_empty()
+    }
+
     /// Whether no more can be remembered.
     pub fn is_full(&self) -> bool {
         self.count > RELEASES_MAX
     }
 
     pub fn acquire(&self, address: u64, acquired: &mut Acquired) {
-        if self.locations.is_empty() {
-            return;
-        }
         let Some(location) = self.locations.get(&address) else { return };
         match acquired.iter_mut().find(|(known, _)| *known == address) {
             Some((_, count)) => *count = location.count,
@@ -356,6 +362,7 @@ enum Line {
 #[derive(Debug, Default)]
 struct Whole {
     write: Row,
+    atomic: Row,
     read: Row,
 }
 
@@ -397,6 +404,9 @@ impl Line {
             let mut cell = Cell::default();
             if whole.write.mark.tick != NONE {
                 cell.write = whole.write.cell(index);
+            }
+            if whole.atomic.mark.tick != NONE {
+                cell.atomic = whole.atomic.cell(index);
             }
             if whole.read.mark.tick != NONE {
                 cell.read = whole.read.cell(index);
@@ -449,18 +459,22 @@ impl Shadow {
     pub fn rows(&mut self, first: usize, count: usize, row: Row, write: bool, actor: &Actor<'_>) -> bool {
         let lines = &mut self.lines[first..first + count];
         let at = |line: usize| Row { mark: row.cell(line * LINE), ..row };
+        // No atomic access races with another.
+        let atomic = row.mark.atomic;
         let clear = lines.iter_mut().enumerate().all(|(index, line)| {
             let row = at(index);
-            line.whole()
-                .is_some_and(|whole| whole.write.is_before(&row, actor) && whole.read.is_before(&row, actor))
+            let is_before = |earlier: &Row| atomic && earlier.mark.atomic || earlier.is_before(&row, actor);
+            line.whole().is_some_and(|whole| {
+                is_before(&whole.write) && is_before(&whole.atomic) && is_before(&whole.read)
+            })
         });
         if clear {
             for (index, line) in lines.iter_mut().enumerate() {
                 let Line::Whole(whole) = line else { unreachable!("all are whole") };
-                if write {
-                    *whole = Whole { write: at(index), read: Row::default() };
-                } else {
-                    whole.read = at(index);
+                match (write, atomic) {
+                    (true, true) => (whole.atomic, whole.read) = (at(index), Row::default()),
+                    (true, false) => (whole.write, whole.read) = (at(index), Row::default()),
+                    (false, _) => whole.read = at(index),
                 }
             }
         }
@@ -514,6 +528,30 @@ mod tests {
         let five = actor(5, &clocks);
         assert!(!shadow.rows(0, 1, row(&five, 0, 0), true, &five));
         assert!(shadow.cell(0).write(&five, 0, 0xF, false, false).is_some());
+    }
+
+    #[test]
+    fn atomic_rows_race_with_all_but_their_like() {
+        let clocks = Clocks::new(2);
+        let atomic = |actor: &Actor<'_>, thread| Row { mark: actor.mark(thread, 0xF, true), shift: 0 };
+        let mut shadow = Shadow::new(32);
+        let one = actor(1, &clocks);
+        assert!(shadow.rows(0, 1, atomic(&one, 0), true, &one));
+        let two = actor(2, &clocks);
+        assert!(shadow.rows(0, 1, atomic(&two, 32), true, &two), "another warp may add as well");
+        assert!(shadow.rows(0, 1, atomic(&two, 32), false, &two), "and may look, if it does so atomically");
+        // Whoever only reads races, once the line has fallen apart as well.
+        let three = actor(3, &clocks);
+        assert!(!shadow.rows(0, 1, row(&three, 0, 0), false, &three));
+        let race = shadow.cell(5).read(&three, 5, 0xF, false).expect("nothing orders them");
+        assert_eq!((race.thread, race.pc, race.atomic), (37, 2, true));
+        // An atomic write hides no plain one before it.
+        let mut shadow = Shadow::new(32);
+        assert!(shadow.rows(0, 1, row(&one, 0, 0), true, &one));
+        assert!(!shadow.rows(0, 1, atomic(&two, 32), true, &two));
+        assert!(shadow.rows(0, 1, atomic(&two, 0), true, &two), "the same threads are in order");
+        assert!(!shadow.rows(0, 1, atomic(&three, 32), true, &three));
+        assert_eq!(shadow.cell(0).write(&three, 32, 0xF, true, false).expect("a race").pc, 1);
     }
 
     #[test]

@@ -77,6 +77,15 @@ pub fn intrinsic(of: Intrinsic, ty: Float, inst: &Inst, regs: &mut Registers, ma
         Float::F64 => {
             each!(long2(regs, inst, mask), |a, b| bits64(value(of, f64::from_bits(a), f64::from_bits(b))))
         }
+        // What kernels are full of, as vectors.
+        _ if of == Intrinsic::Exp => {
+            each!(map1(regs, inst, mask), |a| {
+                bits32(exp2(f64::from(f32::from_bits(a)) * std::f64::consts::LOG2_E) as f32)
+            })
+        }
+        _ if of == Intrinsic::Exp2 => {
+            each!(map1(regs, inst, mask), |a| bits32(exp2(f32::from_bits(a).into()) as f32))
+        }
         _ if one => {
             each!(map1(regs, inst, mask), |a| bits32(value(of, f32::from_bits(a).into(), 0.0) as f32))
         }

@@ -481,9 +481,9 @@ impl Machine<'_> {
         let tick = self.tick;
         let mut visit = |shadow: &mut Shadow, actor: &Actor<'_>, cell: usize| {
             let first = group.offsets[0] as usize;
-            if group.row && mask == u32::MAX && !strong && size >= cell && first.is_multiple_of(LINE * cell) {
+            if group.row && mask == u32::MAX && size >= cell && first.is_multiple_of(LINE * cell) {
                 let shift = (size / cell).trailing_zeros() as u8;
-                let mark = actor.mark(request.thread(0), ((1u32 << cell) - 1) as u8, false);
+                let mark = actor.mark(request.thread(0), ((1u32 << cell) - 1) as u8, strong);
                 let write = request.way != Way::Read;
                 if shadow.rows(first / (LINE * cell), size / cell, Row { mark, shift }, write, actor) {
                     return;
@@ -592,9 +592,7 @@ impl Machine<'_> {
             self.check_written(&group, &starts, mask, &request, block);
             self.check_races(&group, mask, 0, &request, block);
             if strong && matches!(group.target, Target::Global(_)) {
-                for lane in lanes(mask) {
-                    self.releases.acquire(addresses[lane], &mut block.acquired);
-                }
+                self.acquire(&addresses, mask, block);
             }
             let (bytes, _) = self.storage(block, group.target);
             let from = Source { bytes, starts: &starts, mask, step: group.step(size) };
@@ -647,6 +645,13 @@ impl Machine<'_> {
                     self.release(&addresses, mask, release, pc, warp, block);
                 }
             }
+        }
+    }
+
+    /// A block sees what others let be seen by what they put at these addresses.
+    fn acquire(&self, addresses: &[u64; LANES], mask: u32, block: &mut Block) {
+        if !self.releases.is_empty() {
+            lanes(mask).for_each(|lane| self.releases.acquire(addresses[lane], &mut block.acquired));
         }
     }
 
@@ -751,9 +756,7 @@ impl Machine<'_> {
             self.check_written(&group, &starts, mask, &request, block);
             let global = matches!(group.target, Target::Global(_));
             if global && scope == Scope::Device {
-                for lane in lanes(mask) {
-                    self.releases.acquire(addresses[lane], &mut block.acquired);
-                }
+                self.acquire(&addresses, mask, block);
                 let release = matches!(access.order, Order::Release | Order::AcquireRelease);
                 self.release(&addresses, mask, release, pc, warp, block);
             }
@@ -761,12 +764,10 @@ impl Machine<'_> {
             let (bytes, mut written) = self.storage(block, group.target);
             for lane in lanes(mask) {
                 let place = &mut bytes[starts[lane]..][..size];
-                let mut old = [0; 8];
-                old[..size].copy_from_slice(place);
-                let old = u64::from_le_bytes(old);
                 let (b, c) = (operand(warp, inst.b, lane), operand(warp, inst.c, lane));
-                let new = crate::alu::atomic(op, ty, (old, b, c), global);
-                place.copy_from_slice(&new.to_le_bytes()[..size]);
+                let old = number(place);
+                let new = alu::atomic(op, ty, (old, b, c), global);
+                put_number(place, new);
                 if let Some(written) = &mut written {
                     written.set(starts[lane], size);
                 }
@@ -884,6 +885,26 @@ impl Machine<'_> {
 /// The register of a part of a value.
 fn part_of(kernel: &Kernel, reg: Reg, count: u8, part: usize) -> Reg {
     if count == 1 { reg } else { kernel.lists[reg.index()][part] }
+}
+
+/// The number that some bytes are; read at once, as a CPU waits for what it puts together of parts.
+#[inline(always)]
+fn number(bytes: &[u8]) -> u64 {
+    match *bytes {
+        [a, b] => u16::from_le_bytes([a, b]).into(),
+        [a, b, c, d] => u32::from_le_bytes([a, b, c, d]).into(),
+        _ => u64::from_le_bytes(bytes.try_into().expect("words have 2, 4 or 8 bytes")),
+    }
+}
+
+/// Puts a number into some bytes, without what has no room there.
+#[inline(always)]
+fn put_number(bytes: &mut [u8], number: u64) {
+    match bytes {
+        [a, b] => [*a, *b] = (number as u16).to_le_bytes(),
+        [a, b, c, d] => [*a, *b, *c, *d] = (number as u32).to_le_bytes(),
+        _ => bytes.copy_from_slice(&number.to_le_bytes()),
+    }
 }
 
 /// Most lanes at one address.

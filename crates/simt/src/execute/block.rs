@@ -59,7 +59,7 @@ impl Block {
         self.shared_shadow.clear();
         self.local.fill(POISON);
         self.local_written.clear();
-        self.clocks = Clocks::new(self.warps.len());
+        self.clocks.clear();
         self.acquired.clear();
         self.barriers = Barriers::default();
         for warp in &mut self.warps {

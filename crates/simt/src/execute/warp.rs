@@ -480,15 +480,22 @@ impl Warp {
         }
     }
 
-    /// The mask of lanes that an operation of the warp names.
-    fn named(&self, inst: &Inst, lane: usize) -> u32 {
+    /// The mask of lanes that the first of the active ones names in an operation of the warp, and whether another names others.
+    #[inline(always)]
+    fn named(&self, inst: &Inst, active: u32) -> (u32, bool) {
         let reg = match inst.op {
             Op::Shuffle(_) => inst.f,
             Op::WarpSync => inst.a,
-            Op::Mma(_) | Op::LoadMatrix { .. } => return u32::MAX,
+            Op::Mma(_) | Op::LoadMatrix { .. } => return (u32::MAX, false),
             _ => inst.b,
         };
-        self.regs.w32[reg.index()][lane]
+        let masks = &self.regs.w32[reg.index()];
+        let named = masks[active.trailing_zeros() as usize];
+        let mut differ = 0;
+        for (lane, mask) in masks.iter().enumerate() {
+            differ |= (mask ^ named) & (active >> lane & 1).wrapping_neg();
+        }
+        (named, differ != 0)
     }
 
     /// Executes an operation of the warp, if all whom it names are here. Otherwise the fragment waits.
@@ -503,8 +510,7 @@ impl Warp {
     ) -> bool {
         let Fragment { pc, mask, state, .. } = self.fragments[current];
         let thread = |warp: &Warp, lane: u32| (32 * warp.index as u32 + lane) as u16;
-        let named = self.named(inst, active.trailing_zeros() as usize);
-        let differ = lanes(active).any(|lane| self.named(inst, lane) != named);
+        let (named, differ) = self.named(inst, active);
         if differ || active & !named != 0 {
             let unnamed = if differ { active } else { active & !named };
             let who = thread(self, unnamed.trailing_zeros());
