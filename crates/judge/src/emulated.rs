@@ -33,6 +33,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// What module variables may take of a submission's memory: emulated, they are there several times.
 const VARIABLES_PART: u64 = 8;
 
+/// Characters that are kept of what a launch printed.
+const PRINTED_MOST: usize = 400;
+
 /// A call that took more is not made again in another order.
 const AGAIN_MOST: u64 = 1 << 22;
 
@@ -113,6 +116,8 @@ pub struct Emulated {
     reordered: usize,
     traffic: Traffic,
     scratch: u64,
+    /// What kernels printed first, by kernel: in which case, in which call, and the text.
+    printed: BTreeMap<String, (usize, String, String)>,
     /// Bytes that were written of variables of the module, by name.
     variables: BTreeMap<String, u64>,
     instructions: u64,
@@ -175,6 +180,7 @@ impl Emulated {
             reordered: 0,
             traffic: Traffic::default(),
             scratch: 0,
+            printed: BTreeMap::new(),
             variables: BTreeMap::new(),
             instructions: 0,
             launched: false,
@@ -224,6 +230,15 @@ impl Emulated {
             let message = format!("{} instructions of warps", self.instructions);
             let (dimension, note) = (Dimension::Correctness, Severity::Note);
             findings.push(finding_about("sanitizer", "clean", dimension, Outcome::Pass, note, message, None));
+        }
+        for (kernel, (case, during, text)) in &self.printed {
+            let message = format!("kernel `{kernel}` printed, first in {during}: {text:?}");
+            let (dimension, note) = (Dimension::Correctness, Severity::Note);
+            let about = format!("{SANITIZER}{kernel}");
+            findings.push(Finding {
+                seen_in: smallest(&mut [*case].into_iter()),
+                ..finding_about(&about, "printed", dimension, Outcome::Pass, note, message, None)
+            });
         }
         for (operation, (case, buffer)) in &self.unordered {
             let message = format!(
@@ -376,8 +391,12 @@ impl Emulated {
             .map_err(|refusal| refusal.to_string())
     }
 
-    /// Keeps the faults that are new.
+    /// Keeps the faults that are new, and what a kernel printed first.
     fn note(&mut self, report: &Report, during: &str) {
+        if !report.printed.is_empty() && !self.printed.contains_key(&report.kernel) {
+            let printed = (self.case, during.to_owned(), start_of(&report.printed));
+            self.printed.insert(report.kernel.clone(), printed);
+        }
         for fault in &report.faults {
             match self.seen.iter_mut().find(|seen| seen.is(fault)) {
                 Some(seen) => {
@@ -413,6 +432,10 @@ impl Emulated {
         self.seen.sort_by_key(Seen::order);
         for (operation, found) in other.unordered {
             let known = self.unordered.entry(operation).or_insert_with(|| found.clone());
+            *known = found.min(known.clone());
+        }
+        for (kernel, found) in other.printed {
+            let known = self.printed.entry(kernel).or_insert_with(|| found.clone());
             *known = found.min(known.clone());
         }
         self.reordered += other.reordered;
@@ -500,6 +523,16 @@ impl Emulated {
         }
         Ok(outputs.into_iter().map(|output| output.expect("every output is planned")).collect())
     }
+}
+
+/// As much of what a launch printed as a finding has room for.
+fn start_of(printed: &str) -> String {
+    let text = printed.trim_end();
+    let mut start: String = text.chars().take(PRINTED_MOST).collect();
+    if start.len() < text.len() {
+        start.push('…');
+    }
+    start
 }
 
 /// A buffer as a call finds it.
@@ -769,6 +802,41 @@ mod tests {
             );
         }
         assert!(told >= 5, "{told}");
+    }
+
+    #[test]
+    fn what_a_kernel_prints_is_noted_and_costs_nothing() {
+        let prints = |ptx: String| {
+            let declared = ".address_size 64
+                .extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b);
+                .global .b8 said[5] = {104, 105, 27, 10, 0};";
+            let ptx = ptx.replacen(".address_size 64", declared, 1);
+            let entry = ptx.find(".entry softmax_topk_f32(").expect("it has the kernel");
+            let body = entry + ptx[entry..].find("\n{").expect("it has a body") + 2;
+            let call = "{ .reg .b64 %says<4>; .reg .b32 %said; .local .align 8 .b8 room[8]; .param .b64 format; .param .b64 values;
+                .param .b32 printed; mov.u64 %says0, said; cvta.global.u64 %says1, %says0; st.param.b64 [format], %says1;
+                mov.u64 %says2, room; cvta.local.u64 %says3, %says2; st.param.b64 [values], %says3;
+                call.uni (printed), vprintf, (format, values); ld.param.b32 %said, [printed]; }";
+            [&ptx[..body], call, &ptx[body..]].concat()
+        };
+        let mut device = softmax_topk(prints, 1 << 30);
+        call(&mut device, 2000, 8).unwrap();
+        let findings = device.findings(&[]);
+        assert!(findings.iter().all(|finding| finding.outcome == Outcome::Pass), "{findings:?}");
+        let printed = findings.iter().find(|finding| finding.id.ends_with("printed")).expect("a note");
+        assert_eq!(printed.severity, Severity::Note);
+        assert!(
+            printed.message.starts_with("kernel `softmax_topk_f32` printed, first in "),
+            "{}",
+            printed.message
+        );
+        // As much as there is room for, with nothing that a terminal would obey.
+        assert!(printed.message.contains("\"hi\\u{1b}\\nhi"), "{}", printed.message);
+        assert!(
+            printed.message.ends_with("…\"") && printed.message.len() < 8 * PRINTED_MOST,
+            "{}",
+            printed.message
+        );
     }
 
     #[test]
