@@ -11,15 +11,23 @@ use crate::device::repository;
 /// The compiler that the committed PTX is of. Its version is the first line of each file.
 const CLANG: &str = "clang-19";
 
-const SOURCES: [&str; 4] = [
-    "crates/kernels/cuda/layer_norm",
-    "crates/kernels/cuda/softmax_topk",
-    "crates/kernels/cuda/paged_decode",
-    "crates/simt/tests/cuda/hand_counts",
+/// Sources, and whether they are compiled with the headers of submissions; what the emulator's own tests run has its own.
+const SOURCES: [(&str, bool); 11] = [
+    ("crates/kernels/cuda/layer_norm", true),
+    ("crates/kernels/cuda/softmax_topk", true),
+    ("crates/kernels/cuda/paged_decode", true),
+    ("crates/simt/tests/cuda/hand_counts", true),
+    ("crates/simt/tests/fixtures/language", false),
+    ("crates/simt/tests/fixtures/layer_norm", false),
+    ("crates/simt/tests/fixtures/paged_decode", false),
+    ("crates/simt/tests/fixtures/reduce", false),
+    ("crates/simt/tests/fixtures/softmax_topk", false),
+    ("crates/simt/tests/fixtures/tensor", false),
+    ("crates/simt/tests/fixtures/vadd", false),
 ];
 
-/// As submissions are compiled, with the same headers, but as freely as the compiler likes: these kernels are clean even so.
-const FLAGS: [&str; 17] = [
+/// As submissions are compiled, but as freely as the compiler likes: these kernels are clean even so.
+const FLAGS: [&str; 15] = [
     "-x",
     "cuda",
     "--cuda-device-only",
@@ -34,8 +42,6 @@ const FLAGS: [&str; 17] = [
     "-ffp-contract=fast",
     "-gline-tables-only",
     "-fdebug-compilation-dir=.",
-    "-include",
-    "tribunal/prelude.h",
     "-S",
 ];
 
@@ -45,12 +51,13 @@ fn version() -> Option<String> {
     Some(String::from_utf8_lossy(&output.stdout).lines().next()?.to_owned())
 }
 
-fn compile(source: &Path) -> String {
+fn compile(source: &Path, with_headers: bool) -> String {
     let headers = repository().join("crates/runner/src/build/cuda/include");
     let name = source.file_name().expect("sources are files");
     let output = Command::new(CLANG)
         .current_dir(source.parent().expect("sources are in folders"))
         .args(FLAGS)
+        .args(if with_headers { &["-include", "tribunal/prelude.h"][..] } else { &[] })
         .args(["-Wall", "-Wextra", "-Werror", "-o", "-"])
         .arg("-I")
         .arg(headers.canonicalize().expect("the headers are there"))
@@ -91,10 +98,10 @@ fn committed_ptx_is_of_its_source() {
         return;
     };
     let update = std::env::var_os("TRIBUNAL_UPDATE_PTX").is_some();
-    for source in SOURCES {
+    for (source, with_headers) in SOURCES {
         let source = repository().join(source);
         let (source, committed) = (source.with_extension("cu"), source.with_extension("ptx"));
-        let fresh = format!("// {version}\n{}", bare(&compile(&source)));
+        let fresh = format!("// {version}\n{}", bare(&compile(&source, with_headers)));
         if update {
             std::fs::write(&committed, fresh).expect("the folder can be written");
             continue;

@@ -1,7 +1,7 @@
 //! `crates/kernels/cuda/layer_norm.cu`.
 
 use tribunal_simt::launch::Argument;
-use tribunal_simt::meter::Meter;
+use tribunal_simt::meter::{Meter, SECTOR};
 
 use crate::device::*;
 use crate::oracle::{Normalised, Numbers, normalise, sum};
@@ -401,6 +401,35 @@ fn traffic_is_what_must_be_moved() {
     traffic::<f32>(["f32_4096", "f32_8192"], 256, 1024, 4, 64, &[]);
     traffic::<f32>(["f32_8192", ""], 256, 1024, 4, 32, &[]);
     traffic::<f64>(["f64_4096", "f64_2048"], 256, 512, 4, 64, &[]);
+}
+
+/// As many blocks as a GPU is filled with ask for more: gamma and beta once a block, and backward the sums of each. What memory behind a
+/// cache has to give is no more than that, as the same sectors are meant.
+#[test]
+fn what_many_blocks_ask_for_again_is_in_a_cache() {
+    let (rows, cols, forward_blocks, backward_blocks) = (2048, 768, 512, 128);
+    let case = Case::<f32>::new(rows, cols, 0.3, 1.0);
+    let unique = |meters: &[Meter], wanted: &dyn Fn(&str) -> bool| -> f64 {
+        let buffers = meters.iter().flat_map(|meter| &meter.buffers).filter(|buffer| wanted(&buffer.name));
+        let sectors = buffers.map(|buffer| buffer.unique_sectors_read + buffer.unique_sectors_written);
+        (sectors.sum::<u64>() * SECTOR) as f64
+    };
+    let each = |tensors: usize, blocks: u32| (4 * tensors * cols * blocks as usize) as f64;
+    let (forward, meters) = case.forward("layer_norm_forward_f32_768", forward_blocks, 128);
+    let least = compulsory(&case, 2, 2);
+    assert!(unique(&meters, &|_| true) <= 1.001 * least);
+    assert_eq!(
+        bytes_moved(&meters),
+        least - each(2, 1) + each(2, forward_blocks),
+        "gamma and beta, once a block"
+    );
+    let (_, meters) =
+        case.backward_of("layer_norm_backward_f32_768", &forward[1], &forward[2], backward_blocks, 256);
+    let least = compulsory(&case, 3, 3);
+    assert!(unique(&meters, &|name| !name.starts_with("partial")) <= 1.001 * least);
+    let sums = each(2 + 2, backward_blocks);
+    assert_eq!(unique(&meters, &|name| name.starts_with("partial")), sums, "written and read once");
+    assert_eq!(bytes_moved(&meters), least - each(1, 1) + each(1, backward_blocks) + sums);
 }
 
 /// What is of no row, and is moved once a block, may be at another place in a sector than the block's rows.
