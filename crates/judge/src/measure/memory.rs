@@ -10,9 +10,6 @@ use super::median;
 use crate::Subject;
 use crate::workload::{KeepsState, Workload};
 
-/// States kept at once; the median over the steps forgives an allocator its first and its odd ones.
-const STATES: u32 = 7;
-
 /// A subject whose memory can be read from outside.
 pub trait Weighed: Subject {
     /// Bytes of memory in use now that belong to no file, whether other processes could see them or not.
@@ -27,6 +24,11 @@ pub trait Weighed: Subject {
     /// Makes one call, and tells the bytes that it took at its peak beyond what was in use when its inputs and outputs were in
     /// place.
     fn call_weighed(&mut self, call: &Call<'_>) -> Result<(Answer, u64), Trouble>;
+
+    /// How many states are kept at once to be weighed. The median over the steps forgives an allocator its first and its odd ones.
+    fn states(&self) -> u32 {
+        7
+    }
 
     /// Processor seconds that it uses in a while in which nothing is asked of it.
     fn idle_cpu_s(&mut self, window: Duration) -> Result<f64, Trouble>;
@@ -52,7 +54,8 @@ pub fn kept_bytes(
     subject.restart()?;
     let (mut steps, mut proofs) = (Vec::new(), Vec::new());
     let (mut before, mut claimed) = (None, None);
-    for state in 1..=STATES {
+    let states = subject.states();
+    for state in 1..=states {
         proofs.push(workload.make(rng, subject, StateId(state))?);
         // A host may hold the inputs of a call until the next one; this one has none to speak of.
         claimed = workload.claimed_bytes(subject, StateId(state))?;
@@ -60,7 +63,7 @@ pub fn kept_bytes(
         steps.extend(before.replace(now).map(|before| now - before));
     }
     let mut wrong = None;
-    for (state, proof) in (1..=STATES).zip(proofs) {
+    for (state, proof) in (1..=states).zip(proofs) {
         let why = proof(subject)?;
         wrong = wrong.or(why);
         subject.release(StateId(state))?;

@@ -123,9 +123,11 @@ fn bare_text_keeps_instructions_and_lines() {
 
 #[test]
 fn what_is_judged_is_the_bar() {
-    for (kernels, challenge) in
-        [("softmax_topk.cu", "fused_softmax_topk"), ("layer_norm.cu", "layer_norm_backward")]
-    {
+    for (kernels, challenge) in [
+        ("softmax_topk.cu", "fused_softmax_topk"),
+        ("layer_norm.cu", "layer_norm_backward"),
+        ("paged_decode.cu", "kv_cache"),
+    ] {
         let read = |path: &str| std::fs::read_to_string(repository().join(path)).expect("it is there");
         let (bar, judged) = (
             read(&format!("crates/kernels/cuda/{kernels}")),
