@@ -233,7 +233,8 @@ impl Emulated {
         }
         for (kernel, (case, during, text)) in &self.printed {
             let message = format!("kernel `{kernel}` printed, first in {during}: {text:?}");
-            let (dimension, note) = (Dimension::Correctness, Severity::Note);
+            // In a dimension that counts no cases: who prints gains nothing by it.
+            let (dimension, note) = (Dimension::Code, Severity::Note);
             let about = format!("{SANITIZER}{kernel}");
             findings.push(Finding {
                 seen_in: smallest(&mut [*case].into_iter()),
@@ -829,7 +830,7 @@ mod tests {
         let findings = device.findings(&[]);
         assert!(findings.iter().all(|finding| finding.outcome == Outcome::Pass), "{findings:?}");
         let printed = findings.iter().find(|finding| finding.id.ends_with("printed")).expect("a note");
-        assert_eq!(printed.severity, Severity::Note);
+        assert_eq!((printed.severity, printed.dimension), (Severity::Note, Dimension::Code));
         assert!(
             printed.message.starts_with("kernel `softmax_topk_f32` printed, first in "),
             "{}",

@@ -615,6 +615,16 @@ fn sweeps(
         let axis = sweep.axis;
         watch.step(&format!("growth over {axis}"));
         let Some(mut climb) = Climb::along(sweep, subject, rng)? else { continue };
+        // A machine that is busy with something else for a moment is no defect: a defect is there when one looks again.
+        for _ in 0..LOOKS_AGAIN {
+            if climb.points.len() < 2 || climb.wrong.is_some() || climb.exponent() <= sweep.most {
+                break;
+            }
+            let Some(again) = Climb::along(sweep, subject, rng)? else { break };
+            if again.wrong.is_some() || again.points.len() >= 2 && again.exponent() < climb.exponent() {
+                climb = again;
+            }
+        }
         let Climb { workload, rate, wrong, .. } = &climb;
         let (seconds, worked_s) =
             (climb.wall_s, climb.points.last().map_or(climb.wall_s, |&(_, worked_s)| worked_s));
@@ -625,18 +635,6 @@ fn sweeps(
                 .omissions
                 .push(format!("growth over {axis} was not measured: one size took {seconds:.1} s"));
             continue;
-        }
-        // A machine that is busy with something else for a moment is no defect: a defect is there when one looks again.
-        for _ in 0..LOOKS_AGAIN {
-            if climb.exponent() <= sweep.most {
-                break;
-            }
-            if let Some(again) = Climb::along(sweep, subject, rng)?
-                && again.wrong.is_none()
-                && again.exponent() < climb.exponent()
-            {
-                climb = again;
-            }
         }
         measured.growth(sweep, &climb.points, climb.exponent());
         measured.passes(sweep, &climb.points, &climb.rate);

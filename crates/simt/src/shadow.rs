@@ -465,7 +465,9 @@ impl Shadow {
             let row = at(index);
             let is_before = |earlier: &Row| atomic && earlier.mark.atomic || earlier.is_before(&row, actor);
             line.whole().is_some_and(|whole| {
-                is_before(&whole.write) && is_before(&whole.atomic) && is_before(&whole.read)
+                // A read takes the place of the one before it, which must not be forgotten.
+                let read = if write { is_before(&whole.read) } else { whole.read.is_before(&row, actor) };
+                is_before(&whole.write) && is_before(&whole.atomic) && read
             })
         });
         if clear {
@@ -540,6 +542,15 @@ mod tests {
         let two = actor(2, &clocks);
         assert!(shadow.rows(0, 1, atomic(&two, 32), true, &two), "another warp may add as well");
         assert!(shadow.rows(0, 1, atomic(&two, 32), false, &two), "and may look, if it does so atomically");
+        // Of two that look, both are remembered.
+        let mut looked_at = Shadow::new(32);
+        assert!(looked_at.rows(0, 1, atomic(&one, 0), false, &one));
+        assert!(!looked_at.rows(0, 1, atomic(&two, 32), false, &two));
+        for cell in 0..32 {
+            assert!(looked_at.cell(cell).read(&two, 32 + cell as u16, 0xF, true).is_none());
+        }
+        let later = actor(3, &clocks);
+        assert!(looked_at.cell(0).write(&later, 32, 0xF, false, false).is_some());
         // Whoever only reads races, once the line has fallen apart as well.
         let three = actor(3, &clocks);
         assert!(!shadow.rows(0, 1, row(&three, 0, 0), false, &three));

@@ -14,7 +14,7 @@ __device__ __forceinline__ int code(float x, float scale, int bits) {
     return static_cast<int>(bits == 8 ? fminf(fmaxf(nearest, -127.0f), 127.0f) : fminf(fmaxf(nearest, -8.0f), 7.0f));
 }
 
-// A row, written by a warp, two elements a lane at a time. NaN and infinities become NaN in the formats that have scales.
+// A row, written by a warp, two elements a lane at a time. A row with a NaN or an infinity has a scale of NaN.
 __device__ void put(unsigned char *rows, float *scales, const float *from, size_t row, int head_dim, int bits) {
     const float2 *const pairs = reinterpret_cast<const float2 *>(from);
     unsigned char *const to = rows + row * head_dim * bits / 8;
@@ -24,7 +24,7 @@ __device__ void put(unsigned char *rows, float *scales, const float *from, size_
         for (int i = threadIdx.x; i < head_dim / 2; i += LANES) {
             const float2 pair = pairs[i];
             largest = fmaxf(largest, fmaxf(fabsf(pair.x), fabsf(pair.y)));
-            nothing += (pair.x + pair.y) * 0.0f;
+            nothing += pair.x * 0.0f + pair.y * 0.0f;
         }
         for (int step = LANES / 2; step > 0; step /= 2) {
             largest = fmaxf(largest, __shfl_xor_sync(ALL, largest, step));
@@ -192,8 +192,9 @@ __device__ void attend(const unsigned char *keys, const unsigned char *values, c
                 const float2 value = pair_of<BITS>(values, rows[other], 2 * pair, head_dim);
 #pragma unroll
                 for (int i = 0; i < QUERIES; ++i) {
+                    // What a query does not see may be infinite.
                     const float weight = weights[i][other];
-                    sums[i].x += weight * value.x, sums[i].y += weight * value.y;
+                    if (weight != 0) sums[i].x += weight * value.x, sums[i].y += weight * value.y;
                 }
             }
 #pragma unroll

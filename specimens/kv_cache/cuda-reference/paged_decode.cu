@@ -232,7 +232,7 @@ __device__ __forceinline__ void merge(const float *partial, const float *lse, un
             }
         }
         // A sequence without tokens has nothing but -inf, and its output is 0.
-        const float by = all > 0.0f ? 1.0f / all : 0.0f;
+        const float by = all == 0.0f ? 0.0f : 1.0f / all;
         o.x *= by, o.y *= by, o.z *= by, o.w *= by;
         reinterpret_cast<float4 *>(out)[head * fours + four] = o;
     }
@@ -446,9 +446,9 @@ __device__ __forceinline__ void decode(const float *__restrict__ q, const unsign
                 o += outputs[(other * G + h) * row + shared_place<E>(d / E, d % E, width)] * power_of_2(maxima[other * G + h] - most);
             }
             // Of no tokens the output is 0, and so is its weight.
-            to[place * head_dim + d] = all > 0.0f ? o / all : 0.0f;
+            to[place * head_dim + d] = all == 0.0f ? 0.0f : o / all;
         }
-        if (splits > 1 && threadIdx.x == 0) lse[place] = all > 0.0f ? most + log2f(all) : minus_infinity();
+        if (splits > 1 && threadIdx.x == 0) lse[place] = all == 0.0f ? minus_infinity() : most + log2f(all);
     }
     if (splits > 1) merge(partial, lse, counters + batch * kv_heads + kv_head, out, first_head, group, head_dim, splits);
 }
@@ -1007,11 +1007,11 @@ __device__ __forceinline__ void decode_tensor(const float *__restrict__ q, const
             o.x += part.x * by, o.y += part.y * by, o.z += part.z * by, o.w += part.w * by;
         }
         // Of no tokens the output is 0, and so is its weight.
-        const float by = all > 0.0f ? 1.0f / all : 0.0f;
+        const float by = all == 0.0f ? 0.0f : 1.0f / all;
         o.x *= by, o.y *= by, o.z *= by, o.w *= by;
         const long long to = (first_head + head) * splits + split;
         reinterpret_cast<float4 *>((splits > 1 ? partial : out) + to * D)[four] = o;
-        if (splits > 1 && four == 0) lse[to] = all > 0.0f ? most - LARGEST_WEIGHT + log2f(all) : minus_infinity();
+        if (splits > 1 && four == 0) lse[to] = all == 0.0f ? minus_infinity() : most - LARGEST_WEIGHT + log2f(all);
     }
     if (splits > 1) merge(partial, lse, counters + batch * kv_heads + kv_head, out, first_head, group, D, splits);
 }

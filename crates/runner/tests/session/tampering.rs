@@ -205,15 +205,16 @@ fn work_while_the_inputs_are_written_counts() {
         { for (int i = 0; i < SPINS; i++) pthread_create(&thread, 0, spin, 0); }
         int32_t tribunal_forward(tribunal_forward_args *args) { return 0; }
     ";
+    // To write 32 MiB takes some milliseconds. A busy machine does not run the threads in each of them, and now and then runs them before a
+    // host hears of its call: so a third of the calls must tell.
     let example = Example::new(2048, 4096);
-    for spins in [false, true] {
-        let source = format!("#define SPINS {}\n#include \"tribunal.h\"\n{spin}", 4 * i32::from(spins));
+    for spins in [0, 4] {
+        let source = format!("#define SPINS {spins}\n#include \"tribunal.h\"\n{spin}");
         let Some(mut session) = start(&crate::toy::c_source(&source)) else { return };
-        // To write 32 MiB takes some milliseconds, in which a busy machine need not run any of the threads: so it is tried repeatedly.
-        let mut calls = (0..20).map(|state| forward(&mut session, &example, StateId(state)).unwrap());
-        let worked = calls.find(|answer| answer.cpu_s > 1e-3);
-        assert_eq!(worked.is_some(), spins, "{:?} s of work", worked.as_ref().map(|answer| answer.cpu_s));
-        assert!(worked.is_none_or(|answer| answer.wall_s > 1e-3));
+        let mut worked_s: Vec<f64> =
+            (0..15).map(|state| forward(&mut session, &example, StateId(state)).unwrap().cpu_s).collect();
+        worked_s.sort_by(f64::total_cmp);
+        assert_eq!(worked_s[10] > 1e-3, spins > 0, "{worked_s:?}");
     }
 }
 

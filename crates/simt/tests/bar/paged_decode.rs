@@ -307,6 +307,21 @@ fn numbers_of_all_sizes() {
     }
 }
 
+/// Not a number is no sum of nothing, whose output is 0.
+#[test]
+fn a_query_that_is_no_number_has_no_answer() {
+    for (format, kernel) in [("f32", "g8"), ("f16", "d128"), ("int8", "d128"), ("int4", "d128")] {
+        let mut cache = Cache::new(Config { format, kernel, lengths: &[130, 0, 40], ..ORDINARY });
+        cache.q[3] = f32::NAN;
+        for (block, split_len, splits) in [(64, 200, 1), (128, 64, 3)] {
+            let (out, _) = cache.fast(block, split_len, splits);
+            let (of_it, others) = out.split_at(cache.config.head_dim);
+            assert!(of_it.iter().all(|x| x.is_nan()), "{}: {of_it:?}", cache.name());
+            assert!(others.iter().all(|x| x.is_finite()), "{}", cache.name());
+        }
+    }
+}
+
 #[test]
 fn plain_version() {
     let cache = Cache::new(Config { lengths: &[19, 0, 3], head_dim: 40, heads: 4, ..ORDINARY });
