@@ -211,8 +211,12 @@ fn work_while_the_inputs_are_written_counts() {
     for spins in [0, 4] {
         let source = format!("#define SPINS {spins}\n#include \"tribunal.h\"\n{spin}");
         let Some(mut session) = start(&crate::toy::c_source(&source)) else { return };
-        let mut worked_s: Vec<f64> =
-            (0..15).map(|state| forward(&mut session, &example, StateId(state)).unwrap().cpu_s).collect();
+        let worked_s = |state| {
+            let answer = forward(&mut session, &example, StateId(state)).unwrap();
+            // It counts on both clocks.
+            answer.cpu_s.min(answer.wall_s)
+        };
+        let mut worked_s: Vec<f64> = (0..15).map(worked_s).collect();
         worked_s.sort_by(f64::total_cmp);
         assert_eq!(worked_s[10] > 1e-3, spins > 0, "{worked_s:?}");
     }
