@@ -1,5 +1,10 @@
 //! Numbers and names as people read them.
 
+use crate::clean;
+
+/// A unit in a document that is read can be anything; one that is longer than any of ours is cut.
+const UNIT_MAX: usize = 24;
+
 /// A value with its unit and three significant digits: `123 µs`, `1.50 GB/s`, `0.731`.
 pub(crate) fn quantity(value: f64, unit: &str) -> String {
     let (factor, prefix, unit) = scale(value, unit);
@@ -29,7 +34,7 @@ fn scale(value: f64, unit: &str) -> (f64, &'static str, String) {
         (1e-6, "µ"),
         (1e-9, "n"),
     ];
-    let unit = if unit == "1" { String::new() } else { unit.replace("bytes", "B") };
+    let unit = if unit == "1" { String::new() } else { clean::cut(&unit.replace("bytes", "B"), UNIT_MAX) };
     let takes_prefix = matches!(unit.split('/').next(), Some("s" | "B" | "FLOP" | "W" | "J" | "Hz"));
     let size = value.abs();
     if !takes_prefix || size == 0.0 || !size.is_finite() {
@@ -136,6 +141,12 @@ mod tests {
         ] {
             assert_eq!(quantity(value, unit), shown, "{value} {unit}");
         }
+    }
+
+    #[test]
+    fn a_unit_that_nobody_knows_is_harmless() {
+        assert_eq!(quantity(2.0, "\u{202e}lines"), "2.00 \\u{202e}lines");
+        assert_eq!(quantity(2.0, &"m".repeat(1000)).chars().count(), 5 + UNIT_MAX);
     }
 
     #[test]

@@ -5,6 +5,9 @@ use super::width;
 /// Height of a label's line.
 const LINE: f64 = 12.0;
 
+/// What an axis can reach: within it every step of 1-2-5 is a double of full precision, and so many powers of ten can be counted.
+const REACH: (f64, f64) = (1e-300, 1e300);
+
 /// A logarithmic axis.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Log {
@@ -15,10 +18,12 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// Around the values that have a logarithm, widened to the next step of 1-2-5; none where no value has one.
+    /// Around the values that have a logarithm, widened to the next step of 1-2-5; none where no value has one. Values beyond what
+    /// an axis can reach stand at its end.
     pub(super) fn around(values: impl Iterator<Item = f64>, left: f64, right: f64) -> Option<Self> {
         let (low, high) = values
             .filter(|value| value.is_finite() && *value > 0.0)
+            .map(|value| value.clamp(REACH.0, REACH.1))
             .fold((f64::INFINITY, 0.0f64), |(low, high), value| (low.min(value), high.max(value)));
         (low <= high).then(|| {
             let (low, mut high) = (step_below(low), step_above(high));
@@ -31,7 +36,8 @@ impl Log {
 
     /// Where a value stands; what lies outside stands at the end.
     pub(super) fn x(self, value: f64) -> f64 {
-        let share = (value / self.low).ln() / (self.high / self.low).ln();
+        // Not the logarithm of a ratio, which can be too large for a double.
+        let share = (value.ln() - self.low.ln()) / (self.high.ln() - self.low.ln());
         // A NaN goes to the right, where it is seen.
         let share = if share.is_nan() { 1.0 } else { share.clamp(0.0, 1.0) };
         self.left + share * (self.right - self.left)
@@ -54,7 +60,7 @@ impl Log {
             decades.iter().flat_map(move |&power| factors.iter().map(move |factor| factor * ten(power)))
         };
         let mut candidates = vec![steps(&[1.0, 2.0, 5.0]).collect::<Vec<_>>(), steps(&[1.0, 3.0]).collect()];
-        candidates.extend((1..=40).map(|stride| {
+        candidates.extend((1..=decades.len() as i32).map(|stride| {
             decades.iter().filter(|&&power| power % stride == 0).map(|&power| ten(power)).collect()
         }));
         candidates
@@ -142,6 +148,21 @@ mod tests {
             let ticks = log.ticks(&power);
             assert!(log.apart(&ticks, &width) && !ticks.is_empty(), "{span}: {ticks:?}");
         }
+    }
+
+    #[test]
+    fn the_ends_of_a_double_have_an_axis() {
+        let values = [5e-324, 1e-310, 1.0, 1e308, f64::MAX];
+        let pairs =
+            values.iter().enumerate().flat_map(|(at, low)| values[at..].iter().map(|high| (*low, *high)));
+        for (low, high) in pairs {
+            let log = Log::around([low, high].into_iter(), 80.0, 300.0).unwrap();
+            let ticks = log.ticks(&power);
+            assert!(log.apart(&ticks, &width) && !ticks.is_empty(), "{low:e} {high:e}: {ticks:?}");
+            assert!(log.x(low) <= log.x(high), "{low:e} {high:e}: {log:?}");
+        }
+        let log = Log::around([5e-324, f64::MAX].into_iter(), 0.0, 100.0).unwrap();
+        assert!((log.x(1.0) - 50.0).abs() < 0.1, "{}", log.x(1.0));
     }
 
     #[test]

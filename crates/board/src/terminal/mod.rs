@@ -213,7 +213,7 @@ impl Page {
         let cells: Vec<[String; 3]> = shown
             .iter()
             .map(|m| {
-                let value = words::quantity_within(m.value, m.interval, &clean::cut(&m.unit, 24));
+                let value = words::quantity_within(m.value, m.interval, &m.unit);
                 [clean::cut(&words::spoken(&m.name), 24), clean::cut(&m.workload, 36), value]
             })
             .collect();
