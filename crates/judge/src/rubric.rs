@@ -78,6 +78,9 @@ impl Scale {
     }
 }
 
+/// The largest weight: any number of these can be added up and multiplied by a score.
+const WEIGHT_MAX: f64 = 1e6;
+
 /// Why a rubric was refused.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum RubricError {
@@ -86,7 +89,7 @@ pub enum RubricError {
     Syntax(String),
     /// A number with which nothing can be computed.
     #[error(
-        "challenge.toml: {0} must be a number from 0 on, and a scale's `full` above 0 and below its `zero`"
+        "challenge.toml: {0} must be a number from 0 to a million, and a scale's `full` above 0 and below its `zero`"
     )]
     Number(String),
     /// The weights are not shares of a whole.
@@ -100,7 +103,7 @@ impl Rubric {
         let mut rubric: Self =
             toml::from_str(text).map_err(|error| RubricError::Syntax(error.to_string()))?;
         rubric.digest = Sha256::digest(text).iter().take(6).map(|byte| format!("{byte:02x}")).collect();
-        let share = |share: f64| share.is_finite() && share >= 0.0;
+        let share = |share: f64| (0.0..=WEIGHT_MAX).contains(&share);
         let end = |end: f64| end.is_finite() && end > 0.0;
         if let Some((dimension, _)) = rubric.weights.iter().find(|(_, weight)| !share(**weight)) {
             return Err(RubricError::Number(format!("the weight of {dimension}")));
@@ -128,6 +131,7 @@ mod tests {
             ("code = 0.05", "code = nan"),
             ("code = 0.05", "code = -0.05"),
             ("weight = 3", "weight = -3"),
+            ("weight = 3", "weight = 1e308"),
             ("full = 1.1", "full = inf"),
             ("full = 1.1", "full = 20"),
         ] {
