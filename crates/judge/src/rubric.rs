@@ -89,7 +89,7 @@ pub enum RubricError {
     Syntax(String),
     /// A number with which nothing can be computed.
     #[error(
-        "challenge.toml: {0} must be a number from 0 to a million, and a scale's `full` above 0 and below its `zero`"
+        "challenge.toml: {0} must be a number from 0 to a million, and a scale's `full` above 0 and below its `zero`, and not 1e308 times below"
     )]
     Number(String),
     /// The weights are not shares of a whole.
@@ -109,7 +109,9 @@ impl Rubric {
             return Err(RubricError::Number(format!("the weight of {dimension}")));
         }
         let sound = |scale: &Scale| {
-            share(scale.weight) && end(scale.full) && end(scale.zero) && scale.full < scale.zero
+            let ends = end(scale.full) && end(scale.zero) && scale.full < scale.zero;
+            // The score is a share of the logarithm of their ratio.
+            share(scale.weight) && ends && (scale.zero / scale.full).is_finite()
         };
         if let Some((name, _)) = rubric.scales.iter().find(|(_, scale)| !sound(scale)) {
             return Err(RubricError::Number(format!("the scale of {name}")));
@@ -134,6 +136,7 @@ mod tests {
             ("weight = 3", "weight = 1e308"),
             ("full = 1.1", "full = inf"),
             ("full = 1.1", "full = 20"),
+            ("full = 1.1", "full = 1e-308"),
         ] {
             assert!(ours.contains(good));
             let parsed = Rubric::parse(&ours.replacen(good, bad, 1));
