@@ -67,7 +67,9 @@ pub fn time(
     extent: Extent,
     rng: &mut ChaCha8Rng,
 ) -> Result<Timed, Trouble> {
-    let until = Instant::now() + extent.budget;
+    let started = Instant::now();
+    // Of one restart a ratio has no interval.
+    let least = if reference.is_some() { 2 } else { 1 };
     let (mut samples, mut processors) = (Vec::new(), Vec::new());
     let mut log_ratios = Vec::new();
     let mut wrong = None;
@@ -79,22 +81,23 @@ pub fn time(
         processors.push(cpu_s / wall_s);
         Ok(wall_s)
     };
-    let mut reference_samples = Vec::new();
     let mut reference_wrong = None;
-    'restarts: for restart in 0..extent.restarts {
+    for restart in 0..extent.restarts {
+        if restart >= least && started.elapsed() >= extent.budget {
+            break;
+        }
         if restart > 0 {
             subject.restart()?;
             if let Some(reference) = reference.as_deref_mut() {
                 reference.restart()?;
             }
         }
+        // Restarts share the budget, so that a slow play costs blocks and not restarts.
+        let due = extent.budget * (restart as u32 + 1) / extent.restarts as u32;
         let mut ratios = Vec::new();
         for block in 0..extent.blocks {
-            if Instant::now() >= until && !(restart == 0 && block == 0) {
-                if !ratios.is_empty() {
-                    log_ratios.push(ratios);
-                }
-                break 'restarts;
+            if block > 0 && started.elapsed() >= due {
+                break;
             }
             let first = side(subject, rng)?;
             if let Some(reference) = reference.as_deref_mut() {
@@ -103,7 +106,6 @@ pub fn time(
                     workload.warm(rng, reference)?;
                     let play = workload.play(rng, reference)?;
                     reference_wrong = reference_wrong.take().or(play.wrong);
-                    reference_samples.push(play.wall_s);
                     theirs += play.wall_s.ln() / 2.0;
                 }
                 let second = side(subject, rng)?;
@@ -287,12 +289,42 @@ mod tests {
     }
 
     #[test]
-    fn a_spent_budget_ends_it_after_the_first_block() {
-        let mut subject = Scripted::new(&[1.0]);
-        let mut reference = Scripted::new(&[1.0]);
+    fn a_spent_budget_ends_it_as_soon_as_there_is_an_interval() {
         let extent = Extent { budget: Duration::ZERO, ..EXTENT };
         let mut rng = Seed(1).rng("time");
+        let mut subject = Scripted::new(&[1.0]);
+        let timed = time(&OneCall, &mut subject, None, extent, &mut rng).unwrap();
+        assert_eq!((timed.samples.len(), subject.restarts), (1, 0));
+        let mut reference = Scripted::new(&[1.0]);
         let timed = time(&OneCall, &mut subject, Some(&mut reference), extent, &mut rng).unwrap();
-        assert_eq!(timed.samples.len(), 2);
+        assert_eq!((timed.samples.len(), subject.restarts, reference.restarts), (4, 1, 1));
+        assert_eq!(timed.of_reference.unwrap().interval, [1.0, 1.0]);
+    }
+
+    /// Another subject, whose every call lasts.
+    struct Slow(Scripted, Duration);
+
+    impl Subject for Slow {
+        fn call(&mut self, call: &Call<'_>) -> Result<Answer, Trouble> {
+            std::thread::sleep(self.1);
+            self.0.call(call)
+        }
+        fn release(&mut self, state: StateId) -> Result<(), Trouble> {
+            self.0.release(state)
+        }
+        fn restart(&mut self) -> Result<(), Trouble> {
+            self.0.restart()
+        }
+    }
+
+    #[test]
+    fn slow_plays_cost_blocks_and_not_restarts() {
+        // A block lasts longer than a restart's share.
+        let mut subject = Slow(Scripted::new(&[1.0]), Duration::from_millis(20));
+        let mut reference = Scripted::new(&[1.0]);
+        let extent = Extent { budget: Duration::from_millis(240), ..EXTENT };
+        let mut rng = Seed(1).rng("time");
+        let timed = time(&OneCall, &mut subject, Some(&mut reference), extent, &mut rng).unwrap();
+        assert_eq!(timed.samples.len(), 2 * (subject.0.restarts + 1), "a block in each restart");
     }
 }
