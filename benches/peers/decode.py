@@ -29,7 +29,8 @@ What is measured: one new token of each sequence of a batch, 32 query heads over
   way.
 - int8 and int4 are each library's own. Ours has a scale for each token and head; OpenVINO one for each channel of the
   keys of 32 tokens, and for the values as ours; onnxruntime one for each channel of all tokens, found beforehand.
-- The probe reads as many bytes as our format has, from plain tensors, and adds them up.
+- The probe reads as many bytes as our format has, from a ring of its own, and adds them up. In records made before
+  25 November 2026, 11:30 UTC, it read the front of the slots in f32, which an L3 held in part.
 - Everybody's answer is compared with numpy's in f64 over keys and values that were not rounded, see `tolerance`.
 """
 import ctypes
@@ -197,13 +198,32 @@ class Cache:
         assert self.library.tribunal_attend(self.cache, *arguments) == 0, "refused to attend"
 
 
-def probe(library, cell, format):
-    """A call like the others', but its answer is a sum."""
-    import numpy as np
-    length = ctypes.c_size_t(cell.rows * row_bytes(library, format) // 4)
-    total, without_exp = aligned(np.zeros(1, np.float32)), ctypes.c_size_t(0)
-    slots, out = [pointer(slot) for slot in cell.plain], pointer(total)
-    return lambda i: library.tribunal_read_probe(without_exp, length, slots[i], out)
+class Probes:
+    """Calls like the others', but their answers are sums. Each reads what lies behind what the last one read, whatever its
+    format, so that nothing is read again before all of the ring."""
+
+    def __init__(self, library, cell):
+        import numpy as np
+        self.library, self.cell = library, cell
+        self.floats = room("probe", max(RING_BYTES, cell.plain[0].nbytes) // 4, np.float32)
+        self.floats[:] = 1
+        self.behind = 0
+
+    def call(self, format):
+        import numpy as np
+        length = self.cell.rows * row_bytes(self.library, format) // 4
+        total, without_exp = aligned(np.zeros(1, np.float32)), ctypes.c_size_t(0)
+        out = pointer(total)
+
+        def read():
+            if self.behind + length > len(self.floats):
+                self.behind = 0
+            floats = self.floats[self.behind:self.behind + length]
+            # To a multiple of the 64 bytes of a line.
+            self.behind += -(-length // 16) * 16
+            return self.library.tribunal_read_probe(without_exp, ctypes.c_size_t(length), pointer(floats), out)
+
+        return read
 
 
 def on_tensors(cell, format, codes):
@@ -474,8 +494,8 @@ def measure(options, library, shapes):
             for calls, turns in families:
                 check(calls, turns, right, format)
                 contestants |= taking_turns(calls, turns, format)
-        probes = {format: probe(library, cell, format) for format in formats}
-        contestants |= taking_turns(probes, cell.turns, "probe")
+        probes = Probes(library, cell)
+        contestants |= {("probe", format): lambda _, read=probes.call(format): read() for format in formats}
         seconds = race(contestants, 1, options.rounds, PATIENCE_S)
         for format in formats:
             of_format = {name: times for (of, name), times in seconds.items() if of == format}

@@ -42,6 +42,19 @@ impl Blocks {
         (self.tables[sequence][token / self.block_len], token % self.block_len)
     }
 
+    /// The blocks of some tokens, in their order, and the places that these have in them.
+    pub(super) fn runs(
+        &self,
+        sequence: usize,
+        tokens: &Range<usize>,
+    ) -> impl Iterator<Item = (u32, Range<usize>)> {
+        self.entries(tokens).map(move |entry| {
+            let start = entry * self.block_len;
+            let slots = tokens.start.max(start) - start..(tokens.end - start).min(self.block_len);
+            (self.tables[sequence][entry], slots)
+        })
+    }
+
     /// Which entries of a table some tokens lie in.
     fn entries(&self, tokens: &Range<usize>) -> Range<usize> {
         if tokens.is_empty() {

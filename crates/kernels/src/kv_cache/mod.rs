@@ -124,6 +124,7 @@ use std::ops::Range;
 use blocks::Blocks;
 pub use format::Format;
 pub(crate) use format::panel_width;
+use rayon::prelude::*;
 pub(crate) use rotation::rotate;
 pub(crate) use storage::{Geometry, STRIP, Strip};
 use storage::{Plane, Storage};
@@ -260,6 +261,22 @@ pub struct KvCache {
     lengths: Vec<usize>,
 }
 
+/// New tokens of a sequence that lie in one block.
+struct Run {
+    block: u32,
+    slots: Range<usize>,
+    sequence: usize,
+    /// The first of them, among those that were given.
+    first: usize,
+}
+
+/// Keys or values as they were given: `[sequences, kv_heads, tokens, head_dim]`.
+#[derive(Clone, Copy)]
+struct Given<'a> {
+    rows: &'a [f32],
+    tokens: usize,
+}
+
 impl KvCache {
     /// A cache without tokens.
     ///
@@ -364,18 +381,20 @@ impl KvCache {
         if needed > free {
             return Err(KvCacheError::OutOfBlocks { needed, free });
         }
+        let mut runs = Vec::with_capacity(sequences);
         for (sequence, span) in spans.into_iter().enumerate() {
             for (from, to) in self.blocks.make_writable(sequence, &span) {
                 self.storage.copy_block(from, to);
             }
-            for head in 0..kv_heads {
-                let start = (sequence * kv_heads + head) * given * head_dim;
-                let rows = start..start + span.len() * head_dim;
-                self.write(layer, sequence, head, Plane::Keys, span.start, &k[rows.clone()]);
-                self.write(layer, sequence, head, Plane::Values, span.start, &v[rows]);
+            let mut first = 0;
+            for (block, slots) in self.blocks.runs(sequence, &span) {
+                let len = slots.len();
+                runs.push(Run { block, slots, sequence, first });
+                first += len;
             }
             self.lengths[layer * sequences + sequence] = span.end;
         }
+        self.write(layer, runs, [k, v].map(|rows| Given { rows, tokens: given }));
         Ok(())
     }
 
@@ -495,20 +514,27 @@ impl KvCache {
         self.storage.geometry()
     }
 
-    /// Writes rows of one head from token `start` on, into blocks that are the sequence's own.
-    fn write(
-        &mut self,
-        layer: usize,
-        sequence: usize,
-        head: usize,
-        plane: Plane,
-        start: usize,
-        rows: &[f32],
-    ) {
-        let Config { head_dim, format, .. } = self.config;
-        for (i, values) in rows.chunks_exact(head_dim).enumerate() {
-            let (block, slot) = self.blocks.locate(sequence, start + i);
-            format.write_row(plane, values, self.storage.row_mut(layer, block, head, plane, slot));
+    /// Writes keys and values into blocks that are the sequences' own, on the threads of the current pool.
+    fn write(&mut self, layer: usize, mut runs: Vec<Run>, [k, v]: [Given<'_>; 2]) {
+        let Config { kv_heads, head_dim, format, .. } = self.config;
+        runs.sort_unstable_by_key(|run| run.block);
+        let (geometry, blocks) = self.storage.blocks_mut(layer, runs.iter().map(|run| run.block));
+        let of_heads = runs.iter().zip(blocks).flat_map(|(run, block)| {
+            geometry.heads_mut(block).enumerate().map(move |(head, tiles)| (run, head, tiles))
+        });
+        let write = |(run, head, tiles): (&Run, usize, &mut [u8])| {
+            for (plane, given) in [(Plane::Keys, k), (Plane::Values, v)] {
+                let start = (run.sequence * kv_heads + head) * given.tokens + run.first;
+                let rows = given.rows[start * head_dim..].chunks_exact(head_dim);
+                for (slot, values) in run.slots.clone().zip(rows) {
+                    format.write_row(plane, values, geometry.row_mut(tiles, plane, slot));
+                }
+            }
+        };
+        if rayon::current_num_threads() == 1 {
+            of_heads.for_each(write);
+        } else {
+            of_heads.collect::<Vec<_>>().into_par_iter().for_each(write);
         }
     }
 

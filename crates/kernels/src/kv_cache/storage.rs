@@ -127,6 +127,19 @@ impl Geometry {
         (codes, scale..scale + self.scale_bytes, place, tokens)
     }
 
+    /// The tiles of each head in one block.
+    pub(super) fn heads_mut<'a>(&self, block: &'a mut [u8]) -> impl Iterator<Item = &'a mut [u8]> + use<'a> {
+        block.chunks_exact_mut(self.head_bytes)
+    }
+
+    /// A row of one head in one block, of whose tiles it is.
+    pub(super) fn row_mut<'a>(&self, tiles: &'a mut [u8], plane: Plane, slot: usize) -> RowMut<'a> {
+        let (codes, scale, slot, tokens) = self.row(plane, slot);
+        // Scales are behind codes.
+        let (codes_half, scales) = tiles.split_at_mut(scale.start);
+        RowMut { codes: &mut codes_half[codes], scale: &mut scales[..scale.len()], slot, tokens }
+    }
+
     /// The tiles of one head in one block.
     fn head(&self, layer: usize, block: u32, head: usize) -> Range<usize> {
         let start = layer * self.layer_bytes + block as usize * self.block_bytes + head * self.head_bytes;
@@ -179,19 +192,22 @@ impl Storage {
         Row { codes: &head[codes], scale: &head[scale], slot, tokens }
     }
 
-    pub(super) fn row_mut(
+    /// Blocks of a layer, each named once and in ascending order, and where in them what is.
+    pub(super) fn blocks_mut(
         &mut self,
         layer: usize,
-        block: u32,
-        head: usize,
-        plane: Plane,
-        slot: usize,
-    ) -> RowMut<'_> {
-        let (codes, scale, slot, tokens) = self.geometry.row(plane, slot);
-        let head = &mut self.memory[self.start..][self.geometry.head(layer, block, head)];
-        // Scales are behind codes.
-        let (codes_half, scales) = head.split_at_mut(scale.start);
-        RowMut { codes: &mut codes_half[codes], scale: &mut scales[..scale.len()], slot, tokens }
+        blocks: impl Iterator<Item = u32>,
+    ) -> (&Geometry, impl Iterator<Item = &mut [u8]>) {
+        let Geometry { layer_bytes, block_bytes, .. } = self.geometry;
+        let mut rest = &mut self.memory[self.start + layer * layer_bytes..][..layer_bytes];
+        let mut skipped = 0;
+        let blocks = blocks.map(move |block| {
+            let start = block as usize * block_bytes - skipped;
+            skipped += start + block_bytes;
+            let until = rest.split_off_mut(..start + block_bytes).expect("it lies in the layer");
+            &mut until[start..]
+        });
+        (&self.geometry, blocks)
     }
 
     /// Copies a block in all layers.
