@@ -348,8 +348,10 @@ impl Span<'_> {
         let Span { problem, task, part: Part { ref tokens, .. }, .. } = *self;
         let Geometry { plane_bytes, strip_bytes, .. } = *problem.cache.geometry();
         let (dim, padded_group) = (problem.dim(), problem.padded_group());
-        let seen: Vec<Range<usize>> =
-            task.queries(problem).map(|query| problem.sees(task.sequence, query)).collect();
+        let queries = task.queries(problem);
+        let seen: [Range<usize>; QUERIES] =
+            std::array::from_fn(|i| problem.sees(task.sequence, queries.start + i));
+        let seen = &seen[..queries.len()];
         let last = self.strip_of(tokens.end - 1);
         let mut ahead = self.places::<F>(&self.part, self.first_strip::<F>(tokens.start), last);
         let in_line = reads_in_line::<F, S>(simd);
@@ -363,11 +365,18 @@ impl Span<'_> {
                 task.scaled.get_or_init(|| queries)
             }
         };
-        let mut chunk = Sums::new(seen.len() * padded_group, dim);
+        // The first chunk's sums are the sums.
+        let mut chunk: Option<Sums> = None;
         let mut scores: Scores = [[0.0; STEP_MAX]; GROUP];
         let mut scales = [[0.0; STEP_MAX]; 2];
         for start in (tokens.start / CHUNK * CHUNK..tokens.end).step_by(CHUNK) {
             let chunk_tokens = tokens.start.max(start)..tokens.end.min(start + CHUNK);
+            let is_first = chunk_tokens.start == tokens.start;
+            let of_chunk = if is_first {
+                &mut *sums
+            } else {
+                chunk.get_or_insert_with(|| Sums::new(seen.len() * padded_group, dim))
+            };
             let first = self.first_strip::<F>(chunk_tokens.start);
             for number in (first..=self.strip_of(chunk_tokens.end - 1)).step_by(F::STRIPS) {
                 let places =
@@ -412,9 +421,9 @@ impl Span<'_> {
                     };
                     for row in (i * padded_group..(i + 1) * padded_group).step_by(GROUP) {
                         let count = GROUP.min((i + 1) * padded_group - row);
-                        let states = &mut chunk.states[row..row + count];
+                        let states = &mut of_chunk.states[row..row + count];
                         let group = queries.group(row, count, dim);
-                        let o = chunk.o[row * dim..(row + count) * dim].as_mut_ptr();
+                        let o = of_chunk.o[row * dim..(row + count) * dim].as_mut_ptr();
                         let scores = &mut scores;
                         // SAFETY:
                         // - queries, sums and states have been cut to `count` rows, which is `GROUP`, or 1 as
@@ -441,8 +450,10 @@ impl Span<'_> {
                     }
                 }
             }
-            sums.add(simd, &chunk);
-            chunk.clear();
+            if !is_first && let Some(chunk) = &mut chunk {
+                sums.add(simd, chunk);
+                chunk.clear();
+            }
         }
     }
 

@@ -511,6 +511,13 @@ unsafe fn exponentiate<F: Stored, S: AttentionSimd, const R: usize>(
     }
     let scaling = simd.scaling(1.0, 0.0);
     let zero = simd.splat(0.0);
+    // What is not seen has a power that is all but zero, and times a scale it is subnormal: some CPUs take a hundred cycles for that.
+    let seen_end = match strips.clone().rev().find(|&strip| !step.seen[strip].is_empty()) {
+        _ if step.whole || !F::INTEGER => strips.end,
+        Some(last) => last + 1,
+        None => strips.start,
+    };
+    let vectors = (strips.start * STRIP..seen_end * STRIP).step_by(S::LANES);
     for ((scores, state), sum) in scores.iter_mut().zip(&*running.states).zip(&mut running.sums) {
         let start = scores.as_mut_ptr();
         // As long as all scores are negative infinity, so is the exponent.
