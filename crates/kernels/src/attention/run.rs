@@ -240,6 +240,16 @@ impl Sums {
         self.states.fill(State::EMPTY);
     }
 
+    /// Clears rows that have seen nothing but negative infinity, whose powers of two may not be quite zero.
+    fn clear_empty(&mut self) {
+        for (state, o) in self.states.iter_mut().zip(self.o.chunks_exact_mut(self.dim)) {
+            if state.is_empty() {
+                *state = State::EMPTY;
+                o.fill(0.0);
+            }
+        }
+    }
+
     /// Adds sums over other tokens.
     #[inline(always)]
     fn add<S: AttentionSimd>(&mut self, simd: S, other: &Sums) {
@@ -450,9 +460,12 @@ impl Span<'_> {
                     }
                 }
             }
-            if !is_first && let Some(chunk) = &mut chunk {
-                sums.add(simd, chunk);
-                chunk.clear();
+            match &mut chunk {
+                Some(chunk) if !is_first => {
+                    sums.add(simd, chunk);
+                    chunk.clear();
+                }
+                _ => sums.clear_empty(),
             }
         }
     }
