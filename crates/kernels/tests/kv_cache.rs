@@ -3,6 +3,7 @@
 mod support;
 
 use proptest::prelude::*;
+use proptest::test_runner::TestCaseError;
 use support::attention::{FLOATS, Model, append_both, ask, check, filled, normal, rounded, window};
 use tribunal_kernels::attention::Options;
 use tribunal_kernels::kv_cache::{Config, Format, KvCache, KvCacheError, Layout};
@@ -261,42 +262,58 @@ fn layout() -> impl Strategy<Value = Layout> {
     ]
 }
 
+/// Does some steps to a cache and to the model.
+fn take(steps: &[Step], config: Config) -> Result<(), TestCaseError> {
+    let (mut cache, mut model) = (KvCache::new(config).expect("a cache"), Model::new(config));
+    for (i, step) in steps.iter().enumerate() {
+        let seed = 2 * i as u64;
+        match step {
+            Step::Append { layer, t, lengths } => {
+                // Whether it is done is compared with the model; why it may be refused is known.
+                match append_both(&mut cache, &mut model, *layer, *t, lengths, seed) {
+                    Ok(()) | Err(KvCacheError::Full { .. }) => {}
+                    Err(KvCacheError::OutOfBlocks { .. }) => {
+                        prop_assert!(config.layout != Layout::Contiguous)
+                    }
+                    Err(other) => prop_assert!(false, "{other}"),
+                }
+            }
+            Step::Release(sequence) => {
+                cache.release(*sequence).expect("there is such a sequence");
+                model.release(*sequence);
+            }
+            Step::Fork(from, to) => {
+                prop_assert_eq!(cache.fork(*from, *to).is_ok(), model.fork(*from, *to));
+            }
+            Step::Attend { layer, t, lengths, window: tokens } => {
+                let asked = ask(&config, 4, *t, lengths, seed);
+                check(&cache, &model, *layer, &asked, &window(*tokens), "after some steps");
+                check(&cache, &model, *layer, &asked, &Options::default(), "after some steps");
+            }
+        }
+        assert_same(&cache, &model);
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
+    /// A thread of a pool has the others write with it, where one outside writes so few tokens alone.
     #[test]
     fn any_sequence_of_steps_leaves_what_the_model_has(
         steps in prop::collection::vec(step(), 1..40),
         layout in layout(),
         format in prop::sample::select(Format::ALL.to_vec()),
+        threads in prop::option::of(1..5_usize),
     ) {
         let config = Config { layout, format, ..SMALL };
-        let (mut cache, mut model) = (KvCache::new(config).expect("a cache"), Model::new(config));
-        for (i, step) in steps.iter().enumerate() {
-            let seed = 2 * i as u64;
-            match step {
-                Step::Append { layer, t, lengths } => {
-                    // Whether it is done is compared with the model; why it may be refused is known.
-                    match append_both(&mut cache, &mut model, *layer, *t, lengths, seed) {
-                        Ok(()) | Err(KvCacheError::Full { .. }) => {}
-                        Err(KvCacheError::OutOfBlocks { .. }) => prop_assert!(layout != Layout::Contiguous),
-                        Err(other) => prop_assert!(false, "{other}"),
-                    }
-                }
-                Step::Release(sequence) => {
-                    cache.release(*sequence).expect("there is such a sequence");
-                    model.release(*sequence);
-                }
-                Step::Fork(from, to) => {
-                    prop_assert_eq!(cache.fork(*from, *to).is_ok(), model.fork(*from, *to));
-                }
-                Step::Attend { layer, t, lengths, window: tokens } => {
-                    let asked = ask(&config, 4, *t, lengths, seed);
-                    check(&cache, &model, *layer, &asked, &window(*tokens), "after some steps");
-                    check(&cache, &model, *layer, &asked, &Options::default(), "after some steps");
-                }
+        match threads {
+            None => take(&steps, config)?,
+            Some(threads) => {
+                let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a thread pool");
+                pool.install(|| take(&steps, config))?;
             }
-            assert_same(&cache, &model);
         }
     }
 }
