@@ -28,11 +28,10 @@ impl Products {
     }
 
     /// Queries, a multiple of [`STRIP`] values, rounded as keys are.
-    pub(super) fn round(self, q: &[f32]) -> Vec<bf16> {
-        let mut rounded = vec![bf16::ZERO; q.len()];
+    pub(super) fn round(self, q: &[f32], rounded: &mut Vec<bf16>) {
+        rounded.resize(q.len(), bf16::ZERO);
         // SAFETY: the CPU has the instructions, as `self` proves.
-        unsafe { round(q, &mut rounded) };
-        rounded
+        unsafe { round(q, rounded) };
     }
 
     /// Scores of `R` queries with all keys of a strip, seen or not, in f32.

@@ -72,6 +72,7 @@ mod avx2;
 mod bf16;
 #[cfg(target_arch = "x86_64")]
 mod integers;
+mod queries;
 mod run;
 mod step;
 #[cfg(target_arch = "x86_64")]

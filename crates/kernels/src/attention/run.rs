@@ -2,18 +2,18 @@
 
 use std::marker::PhantomData;
 use std::ops::Range;
-use std::sync::OnceLock;
 
-use half::{bf16, f16};
+use half::f16;
 use rayon::prelude::*;
 
 use super::Outputs;
 use super::ahead::Ahead;
+use super::queries::ScaledQueries;
 use super::step::{
-    AttentionSimd, Bf16, GROUP, Group, Int4, Int8, Place, Plain, STEP_MAX, STRIPS_MAX, Scores, Slots, State,
-    Step, Stored, add_step,
+    AttentionSimd, Bf16, GROUP, Int4, Int8, Place, Plain, STEP_MAX, STRIPS_MAX, Scores, Slots, State, Step,
+    Stored, add_step,
 };
-use crate::kv_cache::{Format, Geometry, KvCache, STRIP, Strip, rotate};
+use crate::kv_cache::{Format, Geometry, KvCache, STRIP, Strip};
 use crate::simd::{LANES_MIN, Load, Token, dispatch};
 
 /// What is asked, checked.
@@ -69,6 +69,7 @@ impl Problem<'_> {
 
 /// Some queries of a sequence, with the heads that share one head of keys.
 struct Task<'a> {
+    number: usize,
     sequence: usize,
     kv_head: usize,
     /// The first of its queries.
@@ -77,8 +78,24 @@ struct Task<'a> {
     out: Vec<&'a mut [f32]>,
     /// For each of the heads, or nothing: `[queries]`.
     lse: Vec<&'a mut [f32]>,
-    /// Its queries as tiles take them, once a span has needed them.
-    scaled: OnceLock<ScaledQueries>,
+}
+
+/// What a thread keeps from one span to the next.
+struct Worker {
+    queries: ScaledQueries,
+    /// Of which task these are.
+    scaled: Option<usize>,
+    /// Sums over a chunk that is not a span's first.
+    chunk: Sums,
+    /// The strip that was asked for last, as what the next span probably begins with.
+    asked: *const u8,
+}
+
+impl Worker {
+    fn new(problem: &Problem<'_>) -> Worker {
+        let queries = ScaledQueries::new(problem.token);
+        Worker { queries, scaled: None, chunk: Sums::default(), asked: std::ptr::null() }
+    }
 }
 
 /// Tokens of one head of keys and values.
@@ -115,19 +132,25 @@ impl Task<'_> {
         (!tokens.is_empty()).then_some(Part { sequence: self.sequence, kv_head: self.kv_head, tokens })
     }
 
-    /// The sums of its queries over some chunks, added in order. The same thread probably goes on with `next`.
-    fn sum(&self, problem: &Problem<'_>, chunks: Range<usize>, next: Option<Part>) -> Sums {
-        let mut sums = Sums::new(self.queries(problem).len() * problem.padded_group(), problem.dim());
-        let Some(part) = self.part(problem, chunks) else { return sums };
+    /// Makes `sums` those of its queries over some chunks, added in order. The same thread probably goes on with `next`.
+    fn sum(
+        &self,
+        problem: &Problem<'_>,
+        chunks: Range<usize>,
+        next: Option<Part>,
+        sums: &mut Sums,
+        worker: &mut Worker,
+    ) {
+        sums.reset(self.queries(problem).len() * problem.padded_group(), problem.dim());
+        let Some(part) = self.part(problem, chunks) else { return };
         let span = Span { problem, task: self, part, next };
         match problem.cache.config().format {
-            Format::F32 => span.add_to::<Plain<f32>>(&mut sums),
-            Format::F16 => span.add_to::<Plain<f16>>(&mut sums),
-            Format::Bf16 => span.add_to::<Bf16>(&mut sums),
-            Format::Int8 => span.add_to::<Int8>(&mut sums),
-            Format::Int4 => span.add_to::<Int4>(&mut sums),
+            Format::F32 => span.add_to::<Plain<f32>>(sums, worker),
+            Format::F16 => span.add_to::<Plain<f16>>(sums, worker),
+            Format::Bf16 => span.add_to::<Bf16>(sums, worker),
+            Format::Int8 => span.add_to::<Int8>(sums, worker),
+            Format::Int4 => span.add_to::<Int4>(sums, worker),
         }
-        sums
     }
 
     /// Divides by the sums of exponentials.
@@ -162,32 +185,37 @@ pub(super) fn run(problem: &Problem<'_>, outputs: Outputs<'_>) {
     let sizes = || tasks.iter().map(|task| task.context(problem).len() * task.queries(problem).len());
     let (total, largest) = (sizes().sum::<usize>(), sizes().max().unwrap_or(0));
     if threads == 1 || largest <= CHUNK || largest * threads * TASKS_PER_THREAD <= total {
-        let whole = |(task, next): (Task<'_>, Option<Part>)| {
-            let sums = task.sum(problem, task.chunks(problem), next);
-            task.finish(problem, &sums);
+        let worker = || (Worker::new(problem), Sums::default());
+        let whole = |(worker, sums): &mut (Worker, Sums), (task, next): (Task<'_>, Option<Part>)| {
+            task.sum(problem, task.chunks(problem), next, sums, worker);
+            task.finish(problem, sums);
         };
         let parts = tasks.iter().map(|task| task.part(problem, task.chunks(problem)));
         let nexts: Vec<Option<Part>> = parts.skip(1).chain([None]).collect();
         if threads == 1 {
-            tasks.into_iter().zip(nexts).for_each(whole);
+            let mut worker = worker();
+            tasks.into_iter().zip(nexts).for_each(|task| whole(&mut worker, task));
         } else {
-            tasks.into_par_iter().zip(nexts).for_each(whole);
+            tasks.into_par_iter().zip(nexts).for_each_init(worker, whole);
         }
         return;
     }
     let chunks: Vec<(&Task<'_>, usize)> =
         tasks.iter().flat_map(|task| task.chunks(problem).map(move |chunk| (task, chunk))).collect();
     let counts: Vec<usize> = tasks.iter().map(|task| task.chunks(problem).len()).collect();
-    let sum = |(i, &(task, chunk)): (usize, &(&Task<'_>, usize))| {
+    let sum = |worker: &mut Worker, (i, &(task, chunk)): (usize, &(&Task<'_>, usize))| {
         let next = chunks.get(i + 1).and_then(|&(task, chunk)| task.part(problem, chunk..chunk + 1));
-        task.sum(problem, chunk..chunk + 1, next)
+        let mut sums = Sums::default();
+        task.sum(problem, chunk..chunk + 1, next, &mut sums, worker);
+        sums
     };
-    let parts: Vec<Sums> = chunks.par_iter().enumerate().map(sum).collect();
+    let parts: Vec<Sums> = chunks.par_iter().enumerate().map_init(|| Worker::new(problem), sum).collect();
     let mut parts = parts.as_slice();
     let parts = counts.into_iter().map(|count| parts.split_off(..count).expect("as many as were counted"));
     let parts: Vec<&[Sums]> = parts.collect();
     tasks.into_par_iter().zip(parts).for_each(|(task, parts)| {
-        let mut sums = Sums::new(task.queries(problem).len() * problem.padded_group(), problem.dim());
+        let mut sums = Sums::default();
+        sums.reset(task.queries(problem).len() * problem.padded_group(), problem.dim());
         dispatch!(problem.token, Merge { parts, sums: &mut sums });
         task.finish(problem, &sums);
     });
@@ -200,12 +228,12 @@ fn tasks<'a>(problem: &Problem<'_>, outputs: Outputs<'a>) -> Vec<Task<'a>> {
     let spans = t.div_ceil(QUERIES);
     let mut tasks: Vec<Task<'_>> = (0..groups * spans)
         .map(|i| Task {
+            number: i,
             sequence: i / spans * group / problem.heads,
             kv_head: i / spans % (problem.heads / group),
             first: i % spans * QUERIES,
             out: Vec::with_capacity(group),
             lse: Vec::new(),
-            scaled: OnceLock::new(),
         })
         .collect();
     for (head, out) in outputs.out.chunks_exact_mut(t * head_dim).enumerate() {
@@ -224,6 +252,7 @@ fn tasks<'a>(problem: &Problem<'_>, outputs: Outputs<'a>) -> Vec<Task<'a>> {
 }
 
 /// Weighed sums of values over some tokens, `[rows, dim]`, and the sums of their weights.
+#[derive(Default)]
 struct Sums {
     dim: usize,
     o: Vec<f32>,
@@ -231,13 +260,13 @@ struct Sums {
 }
 
 impl Sums {
-    fn new(rows: usize, dim: usize) -> Sums {
-        Sums { dim, o: vec![0.0; rows * dim], states: vec![State::EMPTY; rows] }
-    }
-
-    fn clear(&mut self) {
-        self.o.fill(0.0);
-        self.states.fill(State::EMPTY);
+    /// Sums over nothing.
+    fn reset(&mut self, rows: usize, dim: usize) {
+        self.dim = dim;
+        self.o.clear();
+        self.o.resize(rows * dim, 0.0);
+        self.states.clear();
+        self.states.resize(rows, State::EMPTY);
     }
 
     /// Clears rows that have seen nothing but negative infinity, whose powers of two may not be quite zero.
@@ -338,23 +367,24 @@ struct Span<'a> {
 struct Stretch<'a, F> {
     span: &'a Span<'a>,
     sums: &'a mut Sums,
+    worker: &'a mut Worker,
     stored: PhantomData<F>,
 }
 
 impl<F: Stored> Stretch<'_, F> {
     #[inline(always)]
     fn eval<S: AttentionSimd>(self, simd: S) {
-        self.span.add::<F, S>(simd, self.sums);
+        self.span.add::<F, S>(simd, self.sums, self.worker);
     }
 }
 
 impl Span<'_> {
-    fn add_to<F: Stored>(&self, sums: &mut Sums) {
-        dispatch!(self.problem.token, Stretch::<F> { span: self, sums, stored: PhantomData })
+    fn add_to<F: Stored>(&self, sums: &mut Sums, worker: &mut Worker) {
+        dispatch!(self.problem.token, Stretch::<F> { span: self, sums, worker, stored: PhantomData })
     }
 
     #[inline(always)]
-    fn add<F: Stored, S: AttentionSimd>(&self, simd: S, sums: &mut Sums) {
+    fn add<F: Stored, S: AttentionSimd>(&self, simd: S, sums: &mut Sums, worker: &mut Worker) {
         let Span { problem, task, part: Part { ref tokens, .. }, .. } = *self;
         let Geometry { plane_bytes, strip_bytes, .. } = *problem.cache.geometry();
         let (dim, padded_group) = (problem.dim(), problem.padded_group());
@@ -365,27 +395,32 @@ impl Span<'_> {
         let last = self.strip_of(tokens.end - 1);
         let mut ahead = self.places::<F>(&self.part, self.first_strip::<F>(tokens.start), last);
         let in_line = reads_in_line::<F, S>(simd);
-        if !in_line {
+        let Worker { queries, scaled, chunk, asked } = worker;
+        if !in_line && ahead.strips[0].keys != *asked {
             Ahead::new(simd, &ahead.strips[..F::STRIPS], plane_bytes).finish(simd);
         }
-        let queries = match task.scaled.get() {
-            Some(queries) => queries,
-            None => {
-                let queries = self.scaled_queries::<F, S>(simd);
-                task.scaled.get_or_init(|| queries)
+        // Of what comes after the first step, some is asked for while queries are made ready.
+        let mut begun = None;
+        if *scaled != Some(task.number) {
+            if F::INTEGER && ahead.behind > 0 {
+                let second = ahead.next::<F>(strip_bytes);
+                begun = Some(Ahead::new(simd, &second.strips[..F::STRIPS], plane_bytes));
             }
-        };
-        // The first chunk's sums are the sums.
-        let mut chunk: Option<Sums> = None;
+            let rate = (f64::from(problem.scale) * std::f64::consts::LOG2_E) as f32;
+            queries.fill::<F, S>(simd, self.rows(), [padded_group, dim], rate, begun.as_mut());
+            *scaled = Some(task.number);
+        }
         let mut scores: Scores = [[0.0; STEP_MAX]; GROUP];
         let mut scales = [[0.0; STEP_MAX]; 2];
         for start in (tokens.start / CHUNK * CHUNK..tokens.end).step_by(CHUNK) {
             let chunk_tokens = tokens.start.max(start)..tokens.end.min(start + CHUNK);
             let is_first = chunk_tokens.start == tokens.start;
+            // The first chunk's sums are the sums.
             let of_chunk = if is_first {
                 &mut *sums
             } else {
-                chunk.get_or_insert_with(|| Sums::new(seen.len() * padded_group, dim))
+                chunk.reset(seen.len() * padded_group, dim);
+                &mut *chunk
             };
             let first = self.first_strip::<F>(chunk_tokens.start);
             for number in (first..=self.strip_of(chunk_tokens.end - 1)).step_by(F::STRIPS) {
@@ -403,9 +438,12 @@ impl Span<'_> {
                 if F::INTEGER {
                     read_scales::<F, S>(simd, &places, &ahead, &mut scales);
                 }
-                let asked: &[Place] =
+                let strips: &[Place] =
                     if in_line && places.behind > 0 { &[] } else { &ahead.strips[..F::STRIPS] };
-                let mut lines = Ahead::new(simd, asked, plane_bytes);
+                let mut lines = begun.take().unwrap_or_else(
+                    #[inline(always)]
+                    || Ahead::new(simd, strips, plane_bytes),
+                );
                 for (i, seen) in seen.iter().enumerate() {
                     let (from, to) = (seen.start.max(chunk_tokens.start), seen.end.min(chunk_tokens.end));
                     let slots: [Slots; STRIPS_MAX] = std::array::from_fn(
@@ -460,14 +498,13 @@ impl Span<'_> {
                     }
                 }
             }
-            match &mut chunk {
-                Some(chunk) if !is_first => {
-                    sums.add(simd, chunk);
-                    chunk.clear();
-                }
-                _ => sums.clear_empty(),
+            if is_first {
+                sums.clear_empty();
+            } else {
+                sums.add(simd, chunk);
             }
         }
+        *asked = if self.next.is_some() { ahead.strips[0].keys } else { std::ptr::null() };
     }
 
     /// The number of the strip that a token is in, among those of its sequence.
@@ -516,38 +553,17 @@ impl Span<'_> {
         places
     }
 
-    /// Queries times what makes scores powers of two, zeros where there is none.
-    #[inline(always)]
-    fn scaled_queries<F: Stored, S: AttentionSimd>(&self, simd: S) -> ScaledQueries {
+    /// The rows of the heads that share a head of keys, of each query.
+    fn rows(&self) -> impl Iterator<Item = impl Iterator<Item = &[f32]>> {
         let Span { problem, task, .. } = *self;
-        let (dim, group, padded_group) = (problem.dim(), problem.group(), problem.padded_group());
         let head_dim = problem.cache.config().head_dim;
-        let rate = (f64::from(problem.scale) * std::f64::consts::LOG2_E) as f32;
-        // Of queries that are rounded to bf16, those of a model that computes in it are exact.
-        let (rate, score_rate) = if F::BF16 { (1.0, rate) } else { (rate, 1.0) };
-        let queries = task.queries(problem);
-        let mut q = vec![0.0; queries.len() * padded_group * dim];
-        for (i, query) in queries.enumerate() {
-            for g in 0..group {
-                let head = task.sequence * problem.heads + task.kv_head * group + g;
+        let first = task.sequence * problem.heads + task.kv_head * problem.group();
+        task.queries(problem).map(move |query| {
+            (first..first + problem.group()).map(move |head| {
                 let at = (head * problem.t + query) * head_dim;
-                let row = &mut q[(i * padded_group + g) * dim..];
-                for (scaled, &q) in row.iter_mut().zip(&problem.q[at..at + head_dim]) {
-                    *scaled = q * rate;
-                }
-            }
-        }
-        let mut queries = ScaledQueries::new(q, problem.token);
-        if F::INTEGER {
-            queries.round::<F, S>(simd, dim);
-        } else if F::BF16 {
-            queries.scales = vec![score_rate; queries.q.len() / dim];
-            #[cfg(target_arch = "x86_64")]
-            if let Some(products) = queries.products {
-                queries.rounded = products.round(&queries.q);
-            }
-        }
-        queries
+                &problem.q[at..at + head_dim]
+            })
+        })
     }
 }
 
@@ -579,109 +595,6 @@ fn read_scales<F: Stored, S: AttentionSimd>(
                     simd.store_acc(scales.as_mut_ptr().add(i * STRIP + slot), read);
                 }
             }
-        }
-    }
-}
-
-/// Adding this to a small integer leaves it in the lowest bits, which is faster than a conversion that saturates.
-const LOWEST_BITS_COUNT: f32 = (3 << 22) as f32;
-
-/// `[queries, padded_group, dim]`: queries as tiles take them, see [`Group`].
-struct ScaledQueries {
-    q: Vec<f32>,
-    scales: Vec<f32>,
-    rounded: Vec<bf16>,
-    codes: Vec<i8>,
-    pairs: Vec<[i16; 2]>,
-    code_sums: Vec<f32>,
-    #[cfg(target_arch = "x86_64")]
-    integers: Option<super::integers::Integers>,
-    #[cfg(target_arch = "x86_64")]
-    products: Option<super::bf16::Products>,
-}
-
-impl ScaledQueries {
-    fn new(q: Vec<f32>, token: Token) -> ScaledQueries {
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = token;
-        ScaledQueries {
-            q,
-            scales: Vec::new(),
-            rounded: Vec::new(),
-            codes: Vec::new(),
-            pairs: Vec::new(),
-            code_sums: Vec::new(),
-            #[cfg(target_arch = "x86_64")]
-            integers: super::integers::Integers::new(token),
-            #[cfg(target_arch = "x86_64")]
-            products: super::bf16::Products::new(token),
-        }
-    }
-
-    /// For keys that are rotated and rounded: does the same to the queries, to 8 bits.
-    #[inline(always)]
-    fn round<F: Stored, S: AttentionSimd>(&mut self, simd: S, dim: usize) {
-        let zero = simd.splat(0.0);
-        self.codes.reserve_exact(self.q.len());
-        self.scales.reserve_exact(self.q.len() / dim);
-        self.code_sums.reserve_exact(self.q.len() / dim);
-        for row in self.q.chunks_exact_mut(dim) {
-            rotate(row);
-            let (mut largest, mut nothing) = (zero, zero);
-            for chunk in row.chunks_exact(S::LANES) {
-                // SAFETY: the chunk has `LANES` values.
-                let q = unsafe { simd.load_acc(chunk.as_ptr()) };
-                largest = simd.max(largest, simd.max(q, simd.sub(zero, q)));
-                nothing = simd.mul_add(q, zero, nothing);
-            }
-            // What is nothing otherwise makes the scale NaN if there is a NaN or an infinity.
-            let scale = (simd.reduce_max(largest) + simd.reduce_add(nothing)) / 127.0;
-            // Smaller ones have no reciprocal, and leave nothing of a score.
-            let reciprocal = if scale < f32::MIN_POSITIVE { 0.0 } else { 1.0 / scale };
-            for q in &mut *row {
-                *q = (*q * reciprocal).round_ties_even().clamp(-127.0, 127.0);
-            }
-            let mut sums = zero;
-            for chunk in row.chunks_exact(S::LANES) {
-                // SAFETY: as above.
-                sums = simd.add(sums, unsafe { simd.load_acc(chunk.as_ptr()) });
-            }
-            self.scales.push(scale);
-            self.code_sums.push(simd.reduce_add(sums));
-            self.codes.extend(row.iter().map(
-                #[inline(always)]
-                |&q| (q + LOWEST_BITS_COUNT).to_bits() as i8,
-            ));
-        }
-        #[cfg(target_arch = "x86_64")]
-        if !matches!(self.integers, Some(super::integers::Integers::Avx2(_))) {
-            return;
-        }
-        self.pairs.reserve_exact(self.codes.len() / 2);
-        for &[a, b, c, d] in self.codes.as_chunks::<4>().0 {
-            self.pairs.extend([[i16::from(a), i16::from(c)], [i16::from(b), i16::from(d)]]);
-        }
-    }
-
-    /// `count` queries from `row` on.
-    fn group(&self, row: usize, count: usize, dim: usize) -> Group<'_> {
-        /// What belongs to some rows, if there is any.
-        fn part<T>(all: &[T], rows: Range<usize>) -> &[T] {
-            if all.is_empty() { all } else { &all[rows] }
-        }
-        let rows = row..row + count;
-        let values = row * dim..(row + count) * dim;
-        Group {
-            q: &self.q[values.clone()],
-            scales: part(&self.scales, rows.clone()),
-            rounded: part(&self.rounded, values.clone()),
-            codes: part(&self.codes, values),
-            pairs: part(&self.pairs, row * dim / 2..(row + count) * dim / 2),
-            code_sums: part(&self.code_sums, rows),
-            #[cfg(target_arch = "x86_64")]
-            integers: self.integers,
-            #[cfg(target_arch = "x86_64")]
-            products: self.products,
         }
     }
 }

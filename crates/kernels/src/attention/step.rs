@@ -7,15 +7,18 @@ use half::{bf16, f16};
 
 use super::ahead::Ahead;
 use crate::kv_cache::{Format, STRIP, panel_width};
-use crate::simd::{Caches, Compare, Exp2, LANES_MAX, LANES_MIN, Load, LoadPacked};
+use crate::simd::{Caches, Compare, Exchange, Exp2, LANES_MAX, LANES_MIN, Load, LoadPacked};
 
 /// All that attention asks of vectors.
 pub(super) trait AttentionSimd:
-    Load<f32, f32> + Load<f16, f32> + LoadPacked + Compare + Exp2 + Caches
+    Load<f32, f32> + Load<f16, f32> + LoadPacked + Compare + Exchange + Exp2 + Caches
 {
 }
 
-impl<S> AttentionSimd for S where S: Load<f32, f32> + Load<f16, f32> + LoadPacked + Compare + Exp2 + Caches {}
+impl<S> AttentionSimd for S where
+    S: Load<f32, f32> + Load<f16, f32> + LoadPacked + Compare + Exchange + Exp2 + Caches
+{
+}
 
 /// How a strip is read.
 pub(super) trait Stored {

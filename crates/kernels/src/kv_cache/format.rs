@@ -7,7 +7,7 @@ use half::{bf16, f16};
 
 use super::rotation::{rotate, rotate_back};
 use super::storage::{Plane, STRIP};
-use crate::simd::LANES_MAX;
+use crate::simd::{Exchange, LANES_MAX, Portable, nibble_shift};
 
 /// How values are stored.
 ///
@@ -50,7 +50,7 @@ pub(super) struct RowMut<'a> {
 }
 
 /// Rows are padded to a multiple of so many values, which vectors of every width divide.
-const MULTIPLE: usize = LANES_MAX;
+pub(super) const MULTIPLE: usize = LANES_MAX;
 
 impl Format {
     /// All of them.
@@ -125,38 +125,55 @@ impl Format {
         self.is_integer()
     }
 
-    /// Stores a row.
-    pub(super) fn write_row(self, plane: Plane, values: &[f32], row: RowMut<'_>) {
-        let mut padded = vec![0.0; self.padded(values.len())];
-        padded[..values.len()].copy_from_slice(values);
+    /// Stores a row: the same on any instruction set.
+    #[inline(always)]
+    pub(super) fn write_row<S: Exchange>(
+        self,
+        simd: S,
+        plane: Plane,
+        values: &[f32],
+        row: RowMut<'_>,
+        scratch: &mut Scratch,
+    ) {
+        let Scratch { padded, halves, numbers } = scratch;
+        padded.clear();
+        padded.extend_from_slice(values);
+        padded.resize(self.padded(values.len()), 0.0);
         let RowMut { codes, slot, tokens, scale } = row;
         if plane == Plane::Keys && self.rotates_keys() {
-            rotate(&mut padded);
+            rotate(simd, padded);
         }
         let place = Place { plane, slot, tokens, dim: padded.len(), panel: self.panel() };
+        numbers.clear();
         match self {
-            Format::F32 => write::<4, 1, _>(place, codes, &padded, f32::to_ne_bytes),
+            Format::F32 => write::<4, _>(place, codes, padded, f32::to_ne_bytes),
             Format::F16 => {
-                let mut halves = vec![f16::ZERO; padded.len()];
-                halves.convert_from_f32_slice(&padded);
-                write::<2, 1, _>(place, codes, &halves, f16::to_ne_bytes);
+                halves.resize(padded.len(), f16::ZERO);
+                halves.convert_from_f32_slice(padded);
+                write::<2, _>(place, codes, halves, f16::to_ne_bytes);
             }
             Format::Bf16 => {
-                let mut halves = vec![bf16::ZERO; padded.len()];
-                halves.convert_from_f32_slice(&padded);
-                write::<2, 2, _>(place, codes, &halves, bf16::to_ne_bytes);
+                numbers.extend(padded.iter().map(
+                    #[inline(always)]
+                    |&x| u32::from(bf16::from_f32(x).to_bits()),
+                ));
+                write_packed::<2>(place, codes, numbers);
             }
             Format::Int8 => {
-                let reciprocal = write_scale(scale, &padded, 127.0);
-                let code = |x: &f32| nearest((x * reciprocal).clamp(-127.0, 127.0));
-                let numbers: Vec<u8> = padded.iter().map(code).collect();
-                write::<1, 4, _>(place, codes, &numbers, |number| [number]);
+                let reciprocal = write_scale(scale, padded, 127.0);
+                numbers.extend(padded.iter().map(
+                    #[inline(always)]
+                    |x| nearest((x * reciprocal).clamp(-127.0, 127.0)),
+                ));
+                write_packed::<4>(place, codes, numbers);
             }
             Format::Int4 => {
-                let reciprocal = write_scale(scale, &padded, 7.5);
-                let number = |x: &f32| nearest((x * reciprocal + 7.5).clamp(0.0, 15.0));
-                let numbers: Vec<u8> = padded.iter().map(number).collect();
-                write_nibbles(place, codes.as_chunks_mut().0, &numbers);
+                let reciprocal = write_scale(scale, padded, 7.5);
+                numbers.extend(padded.iter().map(
+                    #[inline(always)]
+                    |x| nearest((x * reciprocal + 7.5).clamp(0.0, 15.0)),
+                ));
+                write_packed::<8>(place, codes, numbers);
             }
         }
     }
@@ -167,30 +184,33 @@ impl Format {
         let mut padded = vec![0.0; self.padded(values.len())];
         let place = Place { plane, slot, tokens, dim: padded.len(), panel: self.panel() };
         match self {
-            Format::F32 => read::<4, 1>(place, codes, &mut padded, f32::from_ne_bytes),
-            Format::F16 => {
-                read::<2, 1>(place, codes, &mut padded, |bytes| f16::from_ne_bytes(bytes).to_f32())
-            }
+            Format::F32 => read(place, codes, &mut padded, f32::from_ne_bytes),
+            Format::F16 => read(place, codes, &mut padded, |bytes| f16::from_ne_bytes(bytes).to_f32()),
             Format::Bf16 => {
-                read::<2, 2>(place, codes, &mut padded, |bytes| bf16::from_ne_bytes(bytes).to_f32());
+                read_packed::<2>(place, codes, &mut padded, |bits| bf16::from_bits(bits as u16).to_f32());
             }
             Format::Int8 => {
                 let scale = read_scale(scale);
-                read::<1, 4>(place, codes, &mut padded, |[code]| f32::from(code as i8) * scale);
+                read_packed::<4>(place, codes, &mut padded, |code| f32::from(code as i8) * scale);
             }
             Format::Int4 => {
                 let scale = read_scale(scale);
-                place.each::<8>(|d, at| {
-                    let (byte, shift) = nibble(at);
-                    padded[d] = (f32::from(codes[byte] >> shift & 15) - 7.5) * scale;
-                });
+                read_packed::<8>(place, codes, &mut padded, |code| (code as f32 - 7.5) * scale);
             }
         }
         if plane == Plane::Keys && self.rotates_keys() {
-            rotate_back(&mut padded);
+            rotate_back(Portable, &mut padded);
         }
         values.copy_from_slice(&padded[..values.len()]);
     }
+}
+
+/// What a row is on its way into the cache, kept so that the next one finds memory.
+#[derive(Default)]
+pub(super) struct Scratch {
+    padded: Vec<f32>,
+    halves: Vec<f16>,
+    numbers: Vec<u32>,
 }
 
 /// Where the values of one token are, in values: the keys of a strip are `[dim][STRIP]`, so that a vector has the same value of many
@@ -241,13 +261,8 @@ pub(crate) fn panel_width(panel: usize, dim: usize, first: usize) -> usize {
     panel.min(dim - first)
 }
 
-/// In which byte a value of half a byte is, and by how many bits it is shifted: of eight, the first four are in the low halves
-/// of four bytes.
-fn nibble(at: usize) -> (usize, usize) {
-    (at / 8 * 4 + at % 4, at % 8 / 4 * 4)
-}
-
 /// Stores the scale that makes `codes` of the largest value. Returns what values are multiplied by to become codes.
+#[inline(always)]
 fn write_scale(scale: &mut [u8], values: &[f32], codes: f32) -> f32 {
     // In lanes, as no order makes a difference. A NaN or an infinity makes the whole row NaN.
     let (mut largest, mut nothing) = ([0.0_f32; MULTIPLE], [0.0_f32; MULTIPLE]);
@@ -267,64 +282,90 @@ fn read_scale(scale: &[u8]) -> f32 {
     scale.first_chunk().map_or(f32::NAN, |&bytes| f16::from_ne_bytes(bytes).to_f32())
 }
 
-/// The nearest integer, the even one of two, of a number from -127 to 255; only in its lowest bits. Anything for NaN.
-fn nearest(x: f32) -> u8 {
+/// The nearest integer, the even one of two, of a number from -127 to 255, in its lowest byte. Anything for NaN.
+#[inline(always)]
+fn nearest(x: f32) -> u32 {
     // Leaves no bits behind the point, and is in any instruction set.
-    (x + (3 << 22) as f32).to_bits() as u8
+    (x + (3 << 22) as f32).to_bits() & 255
+}
+
+/// By how many bits the value at `i` is shifted, of those packed in 32.
+#[inline(always)]
+const fn shift(packed: usize, i: usize) -> usize {
+    if packed == 8 { nibble_shift(i) } else { 32 / packed * i }
+}
+
+/// The bits that one of so many packed values has.
+const fn mask(packed: usize) -> u32 {
+    u32::MAX >> (32 - 32 / packed)
 }
 
 /// Writes values of `N` bytes.
-fn write<const N: usize, const PACKED: usize, V: Copy>(
+#[inline(always)]
+fn write<const N: usize, V: Copy>(
     place: Place,
     codes: &mut [u8],
     values: &[V],
     bytes: impl Fn(V) -> [u8; N],
 ) {
-    let (codes, _) = codes.as_chunks_mut::<N>();
+    let codes = codes.as_chunks_mut::<N>().0;
     match place.plane {
         Plane::Keys => {
-            let of_all = codes.chunks_exact_mut(STRIP * PACKED);
-            for (of_all, values) in of_all.zip(values.as_chunks::<PACKED>().0) {
-                of_all.as_chunks_mut().0[place.slot] = values.map(&bytes);
+            for (of_all, &value) in codes.chunks_exact_mut(STRIP).zip(values) {
+                of_all[place.slot] = bytes(value);
             }
         }
         Plane::Values => {
+            for (first, row) in place.panels(1) {
+                for (code, &value) in codes[row].iter_mut().zip(&values[first..]) {
+                    *code = bytes(value);
+                }
+            }
+        }
+    }
+}
+
+/// Writes values of which some share four bytes: of a key as many that follow each other, and of the values the same one of as many tokens.
+#[inline(always)]
+fn write_packed<const PACKED: usize>(place: Place, codes: &mut [u8], numbers: &[u32]) {
+    let words = codes.as_chunks_mut::<4>().0;
+    match place.plane {
+        Plane::Keys => {
+            for (of_all, numbers) in words.chunks_exact_mut(STRIP).zip(numbers.as_chunks::<PACKED>().0) {
+                let mut word = 0;
+                for (i, number) in numbers.iter().enumerate() {
+                    word |= number << shift(PACKED, i);
+                }
+                of_all[place.slot] = word.to_le_bytes();
+            }
+        }
+        Plane::Values => {
+            let shift = shift(PACKED, place.slot % PACKED);
             for (first, row) in place.panels(PACKED) {
-                let row = codes[row].as_chunks_mut::<PACKED>().0;
-                for (of_some, &value) in row.iter_mut().zip(&values[first..]) {
-                    of_some[place.slot % PACKED] = bytes(value);
+                let words = &mut words[row.start / PACKED..row.end / PACKED];
+                for (word, number) in words.iter_mut().zip(&numbers[first..]) {
+                    let others = u32::from_le_bytes(*word) & !(mask(PACKED) << shift);
+                    *word = (others | number << shift).to_le_bytes();
                 }
             }
         }
     }
 }
 
-/// Writes values of half a byte, of which a key has eight in a row, and a value those of eight tokens.
-fn write_nibbles(place: Place, codes: &mut [[u8; 4]], numbers: &[u8]) {
-    match place.plane {
-        Plane::Keys => {
-            for (of_all, numbers) in codes.chunks_exact_mut(STRIP).zip(numbers.as_chunks::<8>().0) {
-                of_all[place.slot] = std::array::from_fn(|i| numbers[i] & 15 | numbers[i + 4] << 4);
-            }
-        }
-        Plane::Values => {
-            let (byte, shift) = nibble(place.slot % 8);
-            for (first, row) in place.panels(8) {
-                for (of_eight, number) in codes[row.start / 8..row.end / 8].iter_mut().zip(&numbers[first..])
-                {
-                    of_eight[byte] = of_eight[byte] & !(15 << shift) | (number & 15) << shift;
-                }
-            }
-        }
-    }
+fn read<const N: usize>(place: Place, codes: &[u8], values: &mut [f32], widen: impl Fn([u8; N]) -> f32) {
+    let codes = codes.as_chunks::<N>().0;
+    place.each::<1>(|d, at| values[d] = widen(codes[at]));
 }
 
-fn read<const N: usize, const PACKED: usize>(
+fn read_packed<const PACKED: usize>(
     place: Place,
     codes: &[u8],
     values: &mut [f32],
-    widen: impl Fn([u8; N]) -> f32,
+    widen: impl Fn(u32) -> f32,
 ) {
-    let (codes, _) = codes.as_chunks::<N>();
-    place.each::<PACKED>(|d, at| values[d] = widen(codes[at]));
+    let words = codes.as_chunks().0;
+    place.each::<PACKED>(|d, at| {
+        let word = u32::from_le_bytes(words[at / PACKED]);
+        values[d] = widen(word >> shift(PACKED, at % PACKED) & mask(PACKED));
+    });
 }

@@ -122,14 +122,19 @@ mod rotation;
 mod storage;
 
 use std::ops::Range;
+use std::slice::ChunksExact;
 
 use blocks::Blocks;
 pub use format::Format;
+use format::Scratch;
 pub(crate) use format::panel_width;
 use rayon::prelude::*;
 pub(crate) use rotation::rotate;
 pub(crate) use storage::{Geometry, STRIP, Strip};
 use storage::{Plane, Storage};
+
+use crate::isa::Isa;
+use crate::simd::{Exchange, Token, dispatch};
 
 /// What a cache has room for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -281,6 +286,29 @@ const WORTH_WAKING: usize = 1 << 13;
 struct Given<'a> {
     rows: &'a [f32],
     tokens: usize,
+}
+
+/// What is to be written to the tiles of one head in one block, on its way to where it is compiled for an instruction set.
+struct Rows<'a> {
+    format: Format,
+    geometry: &'a Geometry,
+    tiles: &'a mut [u8],
+    slots: Range<usize>,
+    /// Keys and values, as many as there are slots or more.
+    given: [ChunksExact<'a, f32>; 2],
+    scratch: &'a mut Scratch,
+}
+
+impl Rows<'_> {
+    #[inline(always)]
+    fn eval<S: Exchange>(self, simd: S) {
+        let Rows { format, geometry, tiles, slots, given, scratch } = self;
+        for (plane, rows) in [Plane::Keys, Plane::Values].into_iter().zip(given) {
+            for (slot, values) in slots.clone().zip(rows) {
+                format.write_row(simd, plane, values, geometry.row_mut(tiles, plane, slot), scratch);
+            }
+        }
+    }
 }
 
 impl KvCache {
@@ -528,21 +556,22 @@ impl KvCache {
         let of_heads = runs.iter().zip(blocks).flat_map(|(run, block)| {
             geometry.heads_mut(block).enumerate().map(move |(head, tiles)| (run, head, tiles))
         });
-        let write = |(run, head, tiles): (&Run, usize, &mut [u8])| {
-            for (plane, given) in [(Plane::Keys, k), (Plane::Values, v)] {
+        let token = Token::new(Isa::best()).expect("it is available");
+        let write = |scratch: &mut Scratch, (run, head, tiles): (&Run, usize, &mut [u8])| {
+            let given = [k, v].map(|given| {
                 let start = (run.sequence * kv_heads + head) * given.tokens + run.first;
-                let rows = given.rows[start * head_dim..].chunks_exact(head_dim);
-                for (slot, values) in run.slots.clone().zip(rows) {
-                    format.write_row(plane, values, geometry.row_mut(tiles, plane, slot));
-                }
-            }
+                given.rows[start * head_dim..].chunks_exact(head_dim)
+            });
+            let slots = run.slots.clone();
+            dispatch!(token, Rows { format, geometry, tiles, slots, given, scratch });
         };
         let values = 2 * runs.iter().map(|run| run.slots.len()).sum::<usize>() * kv_heads * head_dim;
         let outside = rayon::current_thread_index().is_none();
         if rayon::current_num_threads() == 1 || outside && values < WORTH_WAKING {
-            of_heads.for_each(write);
+            let mut scratch = Scratch::default();
+            of_heads.for_each(|of_head| write(&mut scratch, of_head));
         } else {
-            of_heads.collect::<Vec<_>>().into_par_iter().for_each(write);
+            of_heads.collect::<Vec<_>>().into_par_iter().for_each_init(Scratch::default, write);
         }
     }
 

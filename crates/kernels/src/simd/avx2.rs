@@ -4,7 +4,9 @@ use std::arch::x86_64::*;
 
 use half::{bf16, f16};
 
-use super::{Arith, Compare, EXPONENT_MIN, Exp2, Load, LoadPacked, Rank, Simd, UPPER_HALF, nibble_shift};
+use super::{
+    Arith, Compare, EXPONENT_MIN, Exchange, Exp2, Load, LoadPacked, Rank, Simd, UPPER_HALF, nibble_shift,
+};
 
 /// Proof that this CPU has AVX2 and FMA.
 #[derive(Clone, Copy, Debug)]
@@ -413,6 +415,21 @@ impl Exp2 for Avx2 {
 const SCALED_COEFFICIENTS: [f32; 5] = [7.291_857_2, 41.850_006, 181.116_73, 522.601_14, 753.954_3];
 
 impl Rank for Avx2 {}
+
+impl Exchange for Avx2 {
+    #[inline(always)]
+    fn exchange<const APART: usize>(self, v: __m256) -> __m256 {
+        debug_assert!(matches!(APART, 1 | 2 | 4));
+        // SAFETY: as above.
+        unsafe {
+            match APART {
+                1 => _mm256_permute_ps::<0b10_11_00_01>(v),
+                2 => _mm256_permute_ps::<0b01_00_11_10>(v),
+                _ => _mm256_permute2f128_ps::<1>(v, v),
+            }
+        }
+    }
+}
 
 impl LoadPacked for Avx2 {
     #[inline(always)]

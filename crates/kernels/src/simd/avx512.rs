@@ -5,7 +5,7 @@ use std::arch::x86_64::*;
 use half::{bf16, f16};
 
 use super::{
-    Arith, Compare, EXPONENT_MIN, Exp2, Load, LoadPacked, Simd, UPPER_HALF, list_bits_one_by_one,
+    Arith, Compare, EXPONENT_MIN, Exchange, Exp2, Load, LoadPacked, Simd, UPPER_HALF, list_bits_one_by_one,
     nibble_shift,
 };
 
@@ -423,6 +423,22 @@ const VERTEX: f32 = 23.0 / 16.0;
 
 /// Adding this rounds to a thirty-second; how many these are is then in the low bits.
 const TO_THIRTY_SECONDS: f32 = (3 << 17) as f32;
+
+impl Exchange for Avx512 {
+    #[inline(always)]
+    fn exchange<const APART: usize>(self, v: __m512) -> __m512 {
+        debug_assert!(matches!(APART, 1 | 2 | 4 | 8));
+        // SAFETY: as above.
+        unsafe {
+            match APART {
+                1 => _mm512_permute_ps::<0b10_11_00_01>(v),
+                2 => _mm512_permute_ps::<0b01_00_11_10>(v),
+                4 => _mm512_shuffle_f32x4::<0b10_11_00_01>(v, v),
+                _ => _mm512_shuffle_f32x4::<0b01_00_11_10>(v, v),
+            }
+        }
+    }
+}
 
 impl LoadPacked for Avx512 {
     #[inline(always)]

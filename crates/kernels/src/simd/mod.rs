@@ -179,6 +179,7 @@ pub(crate) use avx2::Avx2;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use avx512::Avx512;
 
+pub(crate) use portable::Portable;
 pub(crate) use rank::{Rank, Ranking};
 
 use crate::element::Element;
@@ -407,6 +408,13 @@ pub(crate) const LANES_MAX: usize = 16;
 /// The narrowest has so many.
 pub(crate) const LANES_MIN: usize = 4;
 
+/// Moves lanes of f32 about.
+pub(crate) trait Exchange: Arith<f32> {
+    /// Every two lanes that are so far apart change places: lane `i` becomes that of number `i ^ APART`. `APART` is a power of two below
+    /// `LANES`.
+    fn exchange<const APART: usize>(self, v: Self::V) -> Self::V;
+}
+
 /// Reads numbers, several of which share four bytes, into vectors of f32.
 pub(crate) trait LoadPacked: Arith<f32> {
     /// Of each of `LANES` times four bytes, the bf16 at `i`, counted by twos.
@@ -433,7 +441,7 @@ pub(crate) trait LoadPacked: Arith<f32> {
 const UPPER_HALF: i32 = 0xffff_0000_u32 as i32;
 
 /// By how many bits the half of a byte is shifted that [`LoadPacked::load_u4`] is to read, in little endian.
-const fn nibble_shift(i: usize) -> usize {
+pub(crate) const fn nibble_shift(i: usize) -> usize {
     i % 4 * 8 + i / 4 * 4
 }
 

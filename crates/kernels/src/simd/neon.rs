@@ -12,7 +12,8 @@ use std::arch::is_aarch64_feature_detected;
 use half::{bf16, f16};
 
 use super::{
-    Caches, Compare, EXPONENT_MIN, Exponents, Load, LoadPacked, Rank, Simd, UPPER_HALF, nibble_shift,
+    Caches, Compare, EXPONENT_MIN, Exchange, Exponents, Load, LoadPacked, Rank, Simd, UPPER_HALF,
+    nibble_shift,
 };
 
 /// Proof that this CPU has NEON.
@@ -287,6 +288,15 @@ impl Exponents for Neon {
 }
 
 impl Rank for Neon {}
+
+impl Exchange for Neon {
+    #[inline(always)]
+    fn exchange<const APART: usize>(self, v: float32x4_t) -> float32x4_t {
+        debug_assert!(matches!(APART, 1 | 2));
+        // SAFETY: as above.
+        unsafe { if APART == 1 { vrev64q_f32(v) } else { vextq_f32::<2>(v, v) } }
+    }
+}
 
 impl LoadPacked for Neon {
     #[inline(always)]

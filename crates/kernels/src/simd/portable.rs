@@ -3,7 +3,8 @@
 use half::bf16;
 
 use super::{
-    Arith, Caches, Compare, EXPONENT_MIN, Exponents, Features, Load, LoadPacked, Rank, Simd, nibble_shift,
+    Arith, Caches, Compare, EXPONENT_MIN, Exchange, Exponents, Features, Load, LoadPacked, Rank, Simd,
+    nibble_shift,
 };
 use crate::element::Element;
 
@@ -148,6 +149,17 @@ impl Exponents for Portable {
 }
 
 impl Rank for Portable {}
+
+impl Exchange for Portable {
+    #[inline(always)]
+    fn exchange<const APART: usize>(self, v: Self::V) -> Self::V {
+        debug_assert!(matches!(APART, 1 | 2 | 4));
+        std::array::from_fn(
+            #[inline(always)]
+            |i| v[i ^ APART],
+        )
+    }
+}
 
 impl LoadPacked for Portable {
     #[inline(always)]
