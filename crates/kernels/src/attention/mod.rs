@@ -17,7 +17,8 @@
 //!   so little at a time that what the CPU looks ahead reaches over it. A core of a Zen 4 reads 35 GB/s so, and 20 to 25 where lines are
 //!   asked for ahead, since these occupy the few places that reads wait for.
 //! - **Prefetches.** Elsewhere, and for integers, which take longer to compute than to read, the next step is prefetched into the second level
-//!   meanwhile, evenly over the work; at the end of a head that is the first step of the next. A core of an Intel Emerald Rapids reads
+//!   meanwhile, evenly over the work; at the end of a head that is the first step of the next, whose second is
+//!   begun while its queries are rotated and rounded. A core of an Intel Emerald Rapids reads
 //!   as fast as it has lines under way, so time without a prefetch is lost: f32 takes 1.6 times the floor where the CPU's own
 //!   prefetchers are left alone, and 1.2 so. A line of keys and one of values are asked for in turn there.
 //! - **Online softmax.** Terms are `2^(s - e)`, where `e` is an integer not below the largest `s` so far, in powers of two.

@@ -43,6 +43,7 @@ pub(super) trait Stored {
     const INTEGER: bool = matches!(Self::FORMAT, Format::Int8 | Format::Int4);
 
     /// Whether a byte holds two values.
+    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "instructions of x86-64 ask"))]
     const NIBBLES: bool = matches!(Self::FORMAT, Format::Int4);
 
     /// Whether some instructions multiply values as they are.

@@ -172,7 +172,7 @@ mod tests {
         }
     }
 
-    /// By the definition: a sum of sixteen terms has signs by the bits that the numbers of two channels share.
+    /// An entry of the matrix is negative where the numbers of row and column have an odd number of bits in common.
     #[test]
     fn it_is_the_product_with_the_matrix_and_the_same_on_any_instruction_set() {
         for len in [16, 32, 48, 128, 256, 512] {
@@ -187,7 +187,8 @@ mod tests {
             for (i, &rotated) in of_first.expect("one is always available").iter().enumerate() {
                 let start = i / part_len * part_len;
                 let terms = (0..part_len).map(|j| {
-                    let sign = if (i & j & (part_len - 1)).count_ones() % 2 == 0 { 1.0 } else { -1.0 };
+                    let shared = (i & j & (part_len - 1)).count_ones();
+                    let sign = if shared.is_multiple_of(2) { 1.0 } else { -1.0 };
                     sign * f64::from(SIGNS[(start + j) % PART_MAX] * before[start + j])
                 });
                 let wanted = terms.sum::<f64>() / (part_len as f64).sqrt();
