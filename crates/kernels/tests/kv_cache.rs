@@ -80,6 +80,39 @@ fn extreme_values_are_rounded_as_the_half_crate_does() {
     }
 }
 
+/// Tokens share bytes, and a NaN may have any of the bits that are rounded from.
+#[test]
+fn a_row_of_nan_leaves_the_tokens_beside_it_alone() {
+    for format in Format::ALL {
+        let config = Config { format, head_dim: 16, layers: 1, sequences: 1, kv_heads: 1, ..SMALL };
+        let tokens = |nan: Option<usize>| {
+            let mut cache = KvCache::new(config).expect("a cache");
+            let (k, v) = (normal(20 * 16, 1.0, 1), normal(20 * 16, 1.0, 2));
+            for (i, (k, v)) in k.chunks(16).zip(v.chunks(16)).enumerate() {
+                let nans = [f32::from_bits(0x7fc0_ffff); 16];
+                let (k, v) = if nan == Some(i) { (&nans[..], &nans[..]) } else { (k, v) };
+                cache.append(0, k, v, &[1]).expect("there is room");
+            }
+            let (mut k, mut v) = (vec![0.0; 20 * 16], vec![0.0; 20 * 16]);
+            cache.read(0, 0, 0..20, &mut k, &mut v).expect("the tokens are there");
+            [k, v].map(|rows| rows.chunks(16).map(<[f32]>::to_vec).collect::<Vec<_>>())
+        };
+        let good = tokens(None);
+        for nan in 0..20 {
+            for (good, got) in good.iter().zip(tokens(Some(nan))) {
+                for (i, (good, got)) in good.iter().zip(got).enumerate() {
+                    let context = format!("token {i} beside {nan}, {}: {got:?}", format.name());
+                    if i == nan {
+                        assert!(got.iter().all(|x| x.is_nan()), "{context}");
+                    } else {
+                        assert!(*good == got, "{context}");
+                    }
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn bytes_are_those_of_the_rows() {
     for format in Format::ALL {

@@ -282,11 +282,11 @@ fn read_scale(scale: &[u8]) -> f32 {
     scale.first_chunk().map_or(f32::NAN, |&bytes| f16::from_ne_bytes(bytes).to_f32())
 }
 
-/// The nearest integer, the even one of two, of a number from -127 to 255, in its lowest byte. Anything for NaN.
+/// The nearest integer, the even one of two, of a number from -127 to 255; only in its lowest bits. Anything for NaN.
 #[inline(always)]
 fn nearest(x: f32) -> u32 {
     // Leaves no bits behind the point, and is in any instruction set.
-    (x + (3 << 22) as f32).to_bits() & 255
+    (x + (3 << 22) as f32).to_bits()
 }
 
 /// By how many bits the value at `i` is shifted, of those packed in 32.
@@ -326,6 +326,7 @@ fn write<const N: usize, V: Copy>(
 }
 
 /// Writes values of which some share four bytes: of a key as many that follow each other, and of the values the same one of as many tokens.
+/// Only the lowest bits of a number count.
 #[inline(always)]
 fn write_packed<const PACKED: usize>(place: Place, codes: &mut [u8], numbers: &[u32]) {
     let words = codes.as_chunks_mut::<4>().0;
@@ -334,7 +335,7 @@ fn write_packed<const PACKED: usize>(place: Place, codes: &mut [u8], numbers: &[
             for (of_all, numbers) in words.chunks_exact_mut(STRIP).zip(numbers.as_chunks::<PACKED>().0) {
                 let mut word = 0;
                 for (i, number) in numbers.iter().enumerate() {
-                    word |= number << shift(PACKED, i);
+                    word |= (number & mask(PACKED)) << shift(PACKED, i);
                 }
                 of_all[place.slot] = word.to_le_bytes();
             }
@@ -345,7 +346,7 @@ fn write_packed<const PACKED: usize>(place: Place, codes: &mut [u8], numbers: &[
                 let words = &mut words[row.start / PACKED..row.end / PACKED];
                 for (word, number) in words.iter_mut().zip(&numbers[first..]) {
                     let others = u32::from_le_bytes(*word) & !(mask(PACKED) << shift);
-                    *word = (others | number << shift).to_le_bytes();
+                    *word = (others | (number & mask(PACKED)) << shift).to_le_bytes();
                 }
             }
         }
