@@ -1,80 +1,105 @@
 //! What is asked of memory while something else is summed.
 
-use super::step::{LINE, Place, STRIPS_MAX};
+use super::step::{LINE, Place};
 use crate::simd::Caches;
 
 /// The lines of the strips that come next, asked for in pairs all through a step: where nothing is asked for, memory soon has
 /// nothing to do, and that time is lost.
 ///
-/// Where the CPU follows [two streams](Caches::two_streams), a pair is a line of keys and one of values. Elsewhere it is two
-/// lines that are next to each other, and all of them are asked for in the order of their addresses.
-pub(super) struct Ahead {
-    /// Where stretches of memory begin, for both of a pair. In this array, the last so many.
-    stretches: [[*const u8; 2]; 2 * STRIPS_MAX],
+/// Where the CPU follows [two streams](Caches::two_streams), a pair is a line of keys and one of values, or, of a tile whose
+/// [keys come first](Ahead::tile), one of either half of its keys, and then of its values. Elsewhere it is two lines that are next to
+/// each other, and all of them are asked for in the order of their addresses.
+pub(super) struct Ahead<'a> {
+    /// Strips of `plane_bytes` that have stretches of memory to be asked for.
+    strips: &'a [Place],
+    plane_bytes: usize,
     /// The number of the stretch that comes next.
     stretch: usize,
-    /// How many pairs a stretch has.
-    stretch_pairs: usize,
-    /// From a line to the one that is asked for after it.
-    stride: usize,
+    /// Of a tile, the values that come after its keys, or nothing.
+    values: *const u8,
     next: [*const u8; 2],
     /// How many pairs are left of the stretch that `next` is in.
     left: usize,
 }
 
-impl Ahead {
+/// What a CPU follows a stream in.
+const PAGE: usize = 4096;
+
+impl<'a> Ahead<'a> {
     /// For strips of keys and values of `plane_bytes` each. Of the values of a tile, each of its strips asks for as large a share, of what lies
     /// in line.
     #[inline(always)]
-    pub(super) fn new<S: Caches>(simd: S, strips: &[Place], plane_bytes: usize) -> Ahead {
-        let nowhere = [std::ptr::null(); 2];
-        let mut ahead = Ahead {
-            stretches: [nowhere; 2 * STRIPS_MAX],
-            stretch: 0,
-            stretch_pairs: plane_bytes / LINE,
-            stride: LINE,
-            next: nowhere,
-            left: 0,
-        };
-        let values = |strip: &Place| strip.values.wrapping_add(strip.number * plane_bytes);
-        if simd.two_streams() {
-            ahead.stretch = 2 * STRIPS_MAX - strips.len();
-            for (stretch, strip) in ahead.stretches[ahead.stretch..].iter_mut().zip(strips) {
-                *stretch = [strip.keys, values(strip)];
-            }
+    pub(super) fn strips(strips: &'a [Place], plane_bytes: usize) -> Ahead<'a> {
+        let nowhere = std::ptr::null();
+        Ahead { strips, plane_bytes, stretch: 0, values: nowhere, next: [nowhere; 2], left: 0 }
+    }
+
+    /// For a tile, whose keys are `plane_bytes`, as are its values, right behind them.
+    ///
+    /// Keys are needed sooner than values, and `keys_first` asks for them so if either half has a page of its own. Keys and values
+    /// in turn are better for what is computed so fast that it waits for neither.
+    #[inline(always)]
+    pub(super) fn tile<S: Caches>(
+        simd: S,
+        keys: *const u8,
+        plane_bytes: usize,
+        keys_first: bool,
+    ) -> Ahead<'static> {
+        let values = keys.wrapping_add(plane_bytes);
+        let tile = Ahead { plane_bytes, ..Ahead::strips(&[], 0) };
+        if !simd.two_streams() {
+            Ahead { next: [keys, keys.wrapping_add(LINE)], left: plane_bytes / LINE, ..tile }
+        } else if keys_first && plane_bytes >= 2 * PAGE {
+            let half = plane_bytes / 2;
+            Ahead { values, next: [keys, keys.wrapping_add(half)], left: half / LINE, ..tile }
         } else {
-            ahead.stride = 2 * LINE;
-            ahead.stretch_pairs /= 2;
-            ahead.stretch = 2 * (STRIPS_MAX - strips.len());
-            let starts = strips.iter().map(|strip| strip.keys).chain(strips.iter().map(values));
-            for (stretch, start) in ahead.stretches[ahead.stretch..].iter_mut().zip(starts) {
-                *stretch = [start, start.wrapping_add(LINE)];
-            }
+            Ahead { next: [keys, values], left: plane_bytes / LINE, ..tile }
         }
-        ahead
     }
 
     /// Asks for as many pairs, or for those that are left.
     #[inline(always)]
     pub(super) fn prefetch<S: Caches>(&mut self, simd: S, pairs: usize) {
+        let stride = if simd.two_streams() { LINE } else { 2 * LINE };
         for _ in 0..pairs {
-            if self.left == 0 && !self.turn() {
+            if self.left == 0 && !self.turn(simd) {
                 return;
             }
             self.left -= 1;
             for next in &mut self.next {
                 simd.prefetch(*next);
-                *next = next.wrapping_add(self.stride);
+                *next = next.wrapping_add(stride);
             }
         }
     }
 
-    /// Goes on with the next stretch, if there is one.
+    /// Goes on with the next stretch of memory, if there is one.
     #[inline(always)]
-    fn turn(&mut self) -> bool {
-        let Some(&stretch) = self.stretches.get(self.stretch) else { return false };
-        self.next = stretch;
-        self.left = self.stretch_pairs;
+    fn turn<S: Caches>(&mut self, simd: S) -> bool {
+        if !self.values.is_null() {
+            let half = self.plane_bytes / 2;
+            self.next = [self.values, self.values.wrapping_add(half)];
+            self.left = half / LINE;
+            self.values = std::ptr::null();
+            return true;
+        }
+        let keys = |strip: &Place| strip.keys;
+        let values = |strip: &Place| strip.values.wrapping_add(strip.number * self.plane_bytes);
+        if simd.two_streams() {
+            let Some(strip) = self.strips.get(self.stretch) else { return false };
+            self.next = [keys(strip), values(strip)];
+            self.left = self.plane_bytes / LINE;
+        } else {
+            let start = match self.strips.get(self.stretch) {
+                Some(strip) => keys(strip),
+                None => match self.strips.get(self.stretch - self.strips.len()) {
+                    Some(strip) => values(strip),
+                    None => return false,
+                },
+            };
+            self.next = [start, start.wrapping_add(LINE)];
+            self.left = self.plane_bytes / (2 * LINE);
+        }
         self.stretch += 1;
         true
     }
@@ -90,7 +115,7 @@ impl Ahead {
 
     /// Asks for all that is left.
     pub(super) fn finish<S: Caches>(&mut self, simd: S) {
-        while self.left > 0 || self.turn() {
+        while self.left > 0 || self.turn(simd) {
             self.prefetch(simd, self.left);
         }
     }
@@ -119,11 +144,14 @@ mod tests {
         }
     }
 
-    /// What is asked for of strips of four lines of keys and four of values, by reading sixteen lines and by what is left.
-    fn asked(strips: &[Place], two_streams: bool) -> (Vec<usize>, Vec<usize>) {
+    /// What is asked for by reading sixteen lines, and what is left then.
+    fn asked<'a>(
+        two_streams: bool,
+        ahead: impl FnOnce(Written<'_>) -> Ahead<'a>,
+    ) -> (Vec<usize>, Vec<usize>) {
         let asked = RefCell::new(Vec::new());
         let simd = Written { asked: &asked, two_streams };
-        let mut ahead = Ahead::new(simd, strips, 4 * LINE);
+        let mut ahead = ahead(simd);
         for line in 0..16 {
             ahead.keep_up(simd, 3, line * LINE);
         }
@@ -132,6 +160,11 @@ mod tests {
         ahead.prefetch(simd, 1);
         let lines = |asked: Vec<usize>| asked.into_iter().map(|address| address / LINE).collect();
         (lines(kept_up), lines(asked.take()))
+    }
+
+    /// The same of strips of four lines of keys and four of values.
+    fn asked_of(strips: &[Place], two_streams: bool) -> (Vec<usize>, Vec<usize>) {
+        asked(two_streams, |_| Ahead::strips(strips, 4 * LINE))
     }
 
     /// A strip whose keys begin at one line, and the values of its tile at another.
@@ -143,25 +176,45 @@ mod tests {
     #[test]
     fn one_stream_is_in_the_order_of_addresses() {
         // A tile of two strips.
-        let (kept_up, rest) = asked(&[strip(10, 18, 2, 0), strip(14, 18, 2, 1)], false);
+        let (kept_up, rest) = asked_of(&[strip(10, 18, 2, 0), strip(14, 18, 2, 1)], false);
         assert_eq!(kept_up, [10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21]);
         assert_eq!(rest, [22, 23, 24, 25]);
         // Tiles in two places.
-        let (kept_up, rest) = asked(&[strip(50, 54, 1, 0), strip(30, 34, 1, 0)], false);
+        let (kept_up, rest) = asked_of(&[strip(50, 54, 1, 0), strip(30, 34, 1, 0)], false);
         assert_eq!(kept_up, [50, 51, 52, 53, 30, 31, 32, 33, 54, 55, 56, 57]);
         assert_eq!(rest, [34, 35, 36, 37]);
     }
 
     #[test]
     fn two_streams_take_turns() {
-        let (kept_up, rest) = asked(&[strip(10, 18, 2, 0), strip(14, 18, 2, 1)], true);
+        let (kept_up, rest) = asked_of(&[strip(10, 18, 2, 0), strip(14, 18, 2, 1)], true);
         assert_eq!(kept_up, [10, 18, 11, 19, 12, 20, 13, 21, 14, 22, 15, 23]);
         assert_eq!(rest, [16, 24, 17, 25]);
     }
 
     #[test]
+    fn a_tile_is_its_keys_and_then_its_values() {
+        let tile = |two_streams, lines: usize, keys_first| {
+            let keys = std::ptr::without_provenance(1000 * LINE);
+            let (kept_up, rest) =
+                asked(two_streams, |simd| Ahead::tile(simd, keys, lines * LINE, keys_first));
+            [kept_up, rest].concat()
+        };
+        let one_after_the_other: Vec<usize> = (1000..1256).collect();
+        let in_turn = |starts: [usize; 2], count: usize| -> Vec<usize> {
+            (0..count).flat_map(|i| starts.map(|start| start + i)).collect()
+        };
+        assert_eq!(tile(false, 128, true), one_after_the_other);
+        assert_eq!(tile(true, 128, false), in_turn([1000, 1128], 128));
+        let (keys, values) = (in_turn([1000, 1064], 64), in_turn([1128, 1192], 64));
+        assert_eq!(tile(true, 128, true), [keys, values].concat());
+        // Half of the keys is less than a page.
+        assert_eq!(tile(true, 126, true), in_turn([1000, 1126], 126));
+    }
+
+    #[test]
     fn of_no_strips_nothing_is_asked_for() {
-        assert_eq!(asked(&[], true), (vec![], vec![]));
-        assert_eq!(asked(&[], false), (vec![], vec![]));
+        assert_eq!(asked_of(&[], true), (vec![], vec![]));
+        assert_eq!(asked_of(&[], false), (vec![], vec![]));
     }
 }

@@ -22,11 +22,11 @@ pub(super) unsafe fn multiply<const NIBBLES: bool, const R: usize>(
     strip: usize,
     group: &Group<'_>,
     scores: &mut Scores,
-    ahead: &mut Ahead,
+    ahead: &mut Ahead<'_>,
 ) {
     let low_half = _mm256_set1_epi8(15);
     let ones = _mm256_set1_epi16(1);
-    let start = step.strips[strip].keys;
+    let start = step.strips.keys(strip);
     let (codes, pairs) = (group.codes.as_ptr(), group.pairs.as_ptr());
     for first in (0..STRIP).step_by(LANES) {
         let mut sums = [_mm256_setzero_si256(); R];
@@ -106,7 +106,7 @@ pub(super) unsafe fn add_values<const NIBBLES: bool, const R: usize>(
     weights: &Scores,
     factors: &[f32; R],
     o: *mut f32,
-    ahead: &mut Ahead,
+    ahead: &mut Ahead<'_>,
 ) {
     // SAFETY: the caller vouches for everything; `STRIP` divides `dim`.
     unsafe {
@@ -203,16 +203,16 @@ unsafe fn add_columns<const NIBBLES: bool, const R: usize>(
     factors: &[f32; R],
     o: *mut f32,
     columns: Columns,
-    ahead: &mut Ahead,
+    ahead: &mut Ahead<'_>,
 ) {
     let Columns { panel, d } = columns;
     let packed = if NIBBLES { 8 } else { 4 };
     let mut sums = [[_mm256_setzero_si256(); 2]; R];
-    for (strip, (place, seen)) in step.strips.iter().zip(&step.seen).enumerate() {
+    for (strip, seen) in step.seen.iter().enumerate() {
         if seen.from == seen.to {
             continue;
         }
-        let start = place.panel(if NIBBLES { 4 } else { 8 }, panel);
+        let start = step.strips.panel(strip, if NIBBLES { 4 } else { 8 }, panel);
         for line in 0..STRIP / packed {
             // SAFETY: the caller vouches for the strips and the columns.
             let values = unsafe {

@@ -46,7 +46,7 @@ impl Products {
         strip: usize,
         q: *const bf16,
         scores: &mut Scores,
-        ahead: &mut Ahead,
+        ahead: &mut Ahead<'_>,
     ) {
         // SAFETY: the CPU has the instructions, as `self` proves; the caller vouches for the rest.
         unsafe { multiply::<R>(self.0, step, strip, q, scores, ahead) }
@@ -64,7 +64,7 @@ impl Products {
         weights: &Scores,
         factors: &[f32; R],
         o: *mut f32,
-        ahead: &mut Ahead,
+        ahead: &mut Ahead<'_>,
     ) {
         // SAFETY: as above.
         unsafe { add_values::<R>(self.0, step, weights, factors, o, ahead) }
@@ -104,9 +104,9 @@ unsafe fn multiply<const R: usize>(
     strip: usize,
     q: *const bf16,
     scores: &mut Scores,
-    ahead: &mut Ahead,
+    ahead: &mut Ahead<'_>,
 ) {
-    let start = step.strips[strip].keys;
+    let start = step.strips.keys(strip);
     let mut sums = [[_mm512_setzero_ps(); R]; SUMS];
     for lines in (0..step.plane_bytes / LINE).step_by(SUMS) {
         ahead.keep_up(simd, PAIRS, lines * LINE);
@@ -139,7 +139,7 @@ unsafe fn add_values<const R: usize>(
     weights: &Scores,
     factors: &[f32; R],
     o: *mut f32,
-    ahead: &mut Ahead,
+    ahead: &mut Ahead<'_>,
 ) {
     let mut rounded = [[bf16::ZERO; STEP_MAX]; GROUP];
     for (rounded, weights) in rounded.iter_mut().zip(weights).take(R) {
@@ -176,12 +176,12 @@ unsafe fn add_columns<const R: usize, const C: usize>(
     factors: &[f32; R],
     o: *mut f32,
     columns: Columns,
-    ahead: &mut Ahead,
+    ahead: &mut Ahead<'_>,
 ) {
     let Columns { panel, d } = columns;
     let mut sums = [[_mm512_setzero_ps(); C]; R];
-    for (strip, (place, &Slots { from, to })) in step.strips.iter().zip(&step.seen).enumerate() {
-        let start = place.panel(Format::Bf16.bits(), panel);
+    for (strip, &Slots { from, to }) in step.seen.iter().enumerate() {
+        let start = step.strips.panel(strip, Format::Bf16.bits(), panel);
         for line in from / 2..to.div_ceil(2) {
             ahead.keep_up(simd, PAIRS, line * C * LINE);
             // SAFETY: the caller vouches for the strips and the columns. There are as many weights as a step has tokens.

@@ -42,7 +42,7 @@ impl Integers {
         strip: usize,
         group: &Group<'_>,
         scores: &mut Scores,
-        ahead: &mut Ahead,
+        ahead: &mut Ahead<'_>,
     ) {
         // SAFETY: the CPU has the instructions, as `self` proves; the caller vouches for the rest.
         unsafe {
@@ -67,7 +67,7 @@ impl Integers {
         weights: &Scores,
         factors: &[f32; R],
         o: *mut f32,
-        ahead: &mut Ahead,
+        ahead: &mut Ahead<'_>,
     ) {
         // SAFETY: the CPU has the instructions, as `self` proves; the caller vouches for the rest.
         unsafe {
@@ -88,7 +88,7 @@ mod tests {
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
-    use super::super::step::{GROUP, Place, STEP_MAX, STRIPS_MAX, Slots};
+    use super::super::step::{GROUP, Place, STEP_MAX, STRIPS_MAX, Slots, Strips};
     use super::*;
     use crate::isa::Isa;
     use crate::kv_cache::STRIP;
@@ -167,7 +167,7 @@ mod tests {
         // Nothing of this is seen.
         seen[2].to = 0;
         let step = Step {
-            strips,
+            strips: Strips { places: &strips, offset: 0 },
             seen,
             whole: false,
             key_scales: &[1.0; STEP_MAX],
@@ -187,10 +187,7 @@ mod tests {
         };
         for (integers, largest) in available(NIBBLES) {
             let context = format!("{integers:?}, nibbles {NIBBLES}, {R} rows of {dim}");
-            let mut ahead = match integers {
-                Integers::Vnni(simd) => Ahead::new(simd, &strips, plane_bytes),
-                Integers::Avx2(simd) => Ahead::new(simd, &strips, plane_bytes),
-            };
+            let mut ahead = Ahead::strips(&strips, plane_bytes);
             let mut scores: Scores = [[f32::NAN; STEP_MAX]; GROUP];
             for strip in 0..STRIPS_MAX {
                 // SAFETY: queries are `[R, dim]`, and the strips have been made as long as the step says.

@@ -2,19 +2,19 @@
 
 use std::marker::PhantomData;
 use std::ops::Range;
-
-use half::f16;
-use rayon::prelude::*;
+use std::sync::{Mutex, PoisonError};
 
 use super::Outputs;
 use super::ahead::Ahead;
 use super::queries::ScaledQueries;
+use super::share::share;
 use super::step::{
     AttentionSimd, Bf16, GROUP, Int4, Int8, Place, Plain, STEP_MAX, STRIPS_MAX, Scores, Slots, State, Step,
-    Stored, add_step,
+    Stored, Strips, add_step,
 };
 use crate::kv_cache::{Format, Geometry, KvCache, STRIP, Strip};
 use crate::simd::{LANES_MIN, Load, Token, dispatch};
+use half::f16;
 
 /// What is asked, checked.
 pub(super) struct Problem<'a> {
@@ -68,16 +68,25 @@ impl Problem<'_> {
 }
 
 /// Some queries of a sequence, with the heads that share one head of keys.
-struct Task<'a> {
+#[derive(Clone, Copy)]
+struct Task {
     number: usize,
     sequence: usize,
     kv_head: usize,
     /// The first of its queries.
     first: usize,
+}
+
+/// What a task comes to.
+struct Results<'a> {
     /// For each of the heads: `[queries, head_dim]`.
     out: Vec<&'a mut [f32]>,
     /// For each of the heads, or nothing: `[queries]`.
     lse: Vec<&'a mut [f32]>,
+    /// The sums of its pieces; nothing in place of those that are in the sums before them.
+    pieces: Vec<Sums>,
+    /// How many pieces are still to come.
+    left: usize,
 }
 
 /// What a thread keeps from one span to the next.
@@ -85,6 +94,8 @@ struct Worker {
     queries: ScaledQueries,
     /// Of which task these are.
     scaled: Option<usize>,
+    /// Sums over a piece of work.
+    sums: Sums,
     /// Sums over a chunk that is not a span's first.
     chunk: Sums,
     /// The strip that was asked for last, as what the next span probably begins with.
@@ -94,7 +105,8 @@ struct Worker {
 impl Worker {
     fn new(problem: &Problem<'_>) -> Worker {
         let queries = ScaledQueries::new(problem.token);
-        Worker { queries, scaled: None, chunk: Sums::default(), asked: std::ptr::null() }
+        let (sums, chunk) = (Sums::default(), Sums::default());
+        Worker { queries, scaled: None, sums, chunk, asked: std::ptr::null() }
     }
 }
 
@@ -106,7 +118,7 @@ struct Part {
     tokens: Range<usize>,
 }
 
-impl Task<'_> {
+impl Task {
     fn queries(&self, problem: &Problem<'_>) -> Range<usize> {
         self.first..problem.t.min(self.first + QUERIES)
     }
@@ -132,29 +144,41 @@ impl Task<'_> {
         (!tokens.is_empty()).then_some(Part { sequence: self.sequence, kv_head: self.kv_head, tokens })
     }
 
-    /// Makes `sums` those of its queries over some chunks, added in order. The same thread probably goes on with `next`.
-    fn sum(
-        &self,
-        problem: &Problem<'_>,
-        chunks: Range<usize>,
-        next: Option<Part>,
-        sums: &mut Sums,
-        worker: &mut Worker,
-    ) {
-        sums.reset(self.queries(problem).len() * problem.padded_group(), problem.dim());
+    /// Makes the sums of `worker` those of its queries over some chunks, added in order. The same thread probably goes on with `next`.
+    fn sum(&self, problem: &Problem<'_>, chunks: Range<usize>, next: Option<Part>, worker: &mut Worker) {
+        worker.sums.reset(self.queries(problem).len() * problem.padded_group(), problem.dim());
         let Some(part) = self.part(problem, chunks) else { return };
         let span = Span { problem, task: self, part, next };
         match problem.cache.config().format {
-            Format::F32 => span.add_to::<Plain<f32>>(sums, worker),
-            Format::F16 => span.add_to::<Plain<f16>>(sums, worker),
-            Format::Bf16 => span.add_to::<Bf16>(sums, worker),
-            Format::Int8 => span.add_to::<Int8>(sums, worker),
-            Format::Int4 => span.add_to::<Int4>(sums, worker),
+            Format::F32 => span.add_to::<Plain<f32>>(worker),
+            Format::F16 => span.add_to::<Plain<f16>>(worker),
+            Format::Bf16 => span.add_to::<Bf16>(worker),
+            Format::Int8 => span.add_to::<Int8>(worker),
+            Format::Int4 => span.add_to::<Int4>(worker),
         }
+    }
+}
+
+impl Results<'_> {
+    /// Takes the sums of `count` pieces of `task` from one on, which `worker` has. With the last of them they are added up.
+    fn take(&mut self, problem: &Problem<'_>, task: &Task, piece: usize, count: usize, worker: &mut Worker) {
+        self.left -= count;
+        if self.left > 0 || !self.pieces.is_empty() {
+            self.pieces.resize_with(self.pieces.len().max(piece + 1), Sums::default);
+            std::mem::swap(&mut self.pieces[piece], &mut worker.sums);
+        }
+        if self.left > 0 {
+            return;
+        }
+        if !self.pieces.is_empty() {
+            worker.sums.reset(task.queries(problem).len() * problem.padded_group(), problem.dim());
+            dispatch!(problem.token, Merge { pieces: &self.pieces, sums: &mut worker.sums });
+        }
+        self.finish(problem, &worker.sums);
     }
 
     /// Divides by the sums of exponentials.
-    fn finish(mut self, problem: &Problem<'_>, sums: &Sums) {
+    fn finish(&mut self, problem: &Problem<'_>, sums: &Sums) {
         let head_dim = problem.cache.config().head_dim;
         let padded_group = problem.padded_group();
         for (g, out) in self.out.iter_mut().enumerate() {
@@ -175,80 +199,85 @@ impl Task<'_> {
     }
 }
 
-/// Cuts the work into tasks for the threads of the current pool.
+/// Cuts the work into pieces for the threads of the current pool: tasks, or, where these are few, their chunks.
 pub(super) fn run(problem: &Problem<'_>, outputs: Outputs<'_>) {
     if problem.t == 0 {
         return;
     }
-    let tasks = tasks(problem, outputs);
+    let tasks = tasks(problem);
     let threads = rayon::current_num_threads();
     let sizes = || tasks.iter().map(|task| task.context(problem).len() * task.queries(problem).len());
     let (total, largest) = (sizes().sum::<usize>(), sizes().max().unwrap_or(0));
-    if threads == 1 || largest <= CHUNK || largest * threads * TASKS_PER_THREAD <= total {
-        let worker = || (Worker::new(problem), Sums::default());
-        let whole = |(worker, sums): &mut (Worker, Sums), (task, next): (Task<'_>, Option<Part>)| {
-            task.sum(problem, task.chunks(problem), next, sums, worker);
-            task.finish(problem, sums);
-        };
-        let parts = tasks.iter().map(|task| task.part(problem, task.chunks(problem)));
-        let nexts: Vec<Option<Part>> = parts.skip(1).chain([None]).collect();
-        if threads == 1 {
-            let mut worker = worker();
-            tasks.into_iter().zip(nexts).for_each(|task| whole(&mut worker, task));
-        } else {
-            tasks.into_par_iter().zip(nexts).for_each_init(worker, whole);
-        }
-        return;
-    }
-    let chunks: Vec<(&Task<'_>, usize)> =
-        tasks.iter().flat_map(|task| task.chunks(problem).map(move |chunk| (task, chunk))).collect();
-    let counts: Vec<usize> = tasks.iter().map(|task| task.chunks(problem).len()).collect();
-    let sum = |worker: &mut Worker, (i, &(task, chunk)): (usize, &(&Task<'_>, usize))| {
-        let next = chunks.get(i + 1).and_then(|&(task, chunk)| task.part(problem, chunk..chunk + 1));
-        let mut sums = Sums::default();
-        task.sum(problem, chunk..chunk + 1, next, &mut sums, worker);
-        sums
+    let split = threads > 1 && largest > CHUNK && largest * threads * TASKS_PER_THREAD > total;
+    // What sees nothing is a piece as well.
+    let count = |task: &Task| if split { task.chunks(problem).len().max(1) } else { 1 };
+    let results = results(problem, tasks.iter().map(count), outputs);
+    let pieces: Vec<(&Task, usize)> =
+        tasks.iter().flat_map(|task| (0..count(task)).map(move |piece| (task, piece))).collect();
+    let chunks = |i: usize, count: usize| {
+        let (task, piece) = pieces[i];
+        let Range { start, end } = task.chunks(problem);
+        if split { start + piece..start + piece + count } else { start..end }
     };
-    let parts: Vec<Sums> = chunks.par_iter().enumerate().map_init(|| Worker::new(problem), sum).collect();
-    let mut parts = parts.as_slice();
-    let parts = counts.into_iter().map(|count| parts.split_off(..count).expect("as many as were counted"));
-    let parts: Vec<&[Sums]> = parts.collect();
-    tasks.into_par_iter().zip(parts).for_each(|(task, parts)| {
-        let mut sums = Sums::default();
-        sums.reset(task.queries(problem).len() * problem.padded_group(), problem.dim());
-        dispatch!(problem.token, Merge { parts, sums: &mut sums });
-        task.finish(problem, &sums);
-    });
+    share(
+        pieces.len(),
+        |i| count(pieces[i].0) - pieces[i].1,
+        || Worker::new(problem),
+        |worker, taken, next| {
+            let (task, first) = pieces[taken.start];
+            // Chunks from the first on are added as they come; others have to wait for those before them.
+            let at_once = if first == 0 { taken.len() } else { 1 };
+            for i in taken.clone().step_by(at_once) {
+                let next = if i + at_once < taken.end { Some(i + at_once) } else { next };
+                let next = next.and_then(|next| pieces[next].0.part(problem, chunks(next, 1)));
+                task.sum(problem, chunks(i, at_once), next, worker);
+                // Nobody uses results after a panic.
+                let mut results = results[task.number].lock().unwrap_or_else(PoisonError::into_inner);
+                results.take(problem, task, pieces[i].1, at_once, worker);
+            }
+        },
+    );
 }
 
-fn tasks<'a>(problem: &Problem<'_>, outputs: Outputs<'a>) -> Vec<Task<'a>> {
-    let (t, group) = (problem.t, problem.group());
-    let (sequences, head_dim) = (problem.lengths.len(), problem.cache.config().head_dim);
-    let groups = sequences * problem.heads / group;
+fn tasks(problem: &Problem<'_>) -> Vec<Task> {
+    let (kv_heads, spans) = (problem.heads / problem.group(), problem.t.div_ceil(QUERIES));
+    let task = |number: usize| Task {
+        number,
+        sequence: number / spans / kv_heads,
+        kv_head: number / spans % kv_heads,
+        first: number % spans * QUERIES,
+    };
+    (0..problem.lengths.len() * kv_heads * spans).map(task).collect()
+}
+
+/// Where the tasks of [`tasks`] leave what they come to, each of so many pieces.
+fn results<'a>(
+    problem: &Problem<'_>,
+    counts: impl Iterator<Item = usize>,
+    outputs: Outputs<'a>,
+) -> Vec<Mutex<Results<'a>>> {
+    let (t, group, head_dim) = (problem.t, problem.group(), problem.cache.config().head_dim);
     let spans = t.div_ceil(QUERIES);
-    let mut tasks: Vec<Task<'_>> = (0..groups * spans)
-        .map(|i| Task {
-            number: i,
-            sequence: i / spans * group / problem.heads,
-            kv_head: i / spans % (problem.heads / group),
-            first: i % spans * QUERIES,
-            out: Vec::with_capacity(group),
-            lse: Vec::new(),
-        })
-        .collect();
+    let nothing = |count: usize| Results {
+        out: Vec::with_capacity(group),
+        lse: Vec::new(),
+        pieces: Vec::new(),
+        left: count,
+    };
+    let mut results: Vec<Results<'_>> = counts.map(nothing).collect();
     for (head, out) in outputs.out.chunks_exact_mut(t * head_dim).enumerate() {
-        let tasks = &mut tasks[head / group * spans..];
-        for (task, out) in tasks.iter_mut().zip(out.chunks_mut(QUERIES * head_dim)) {
-            task.out.push(out);
+        let results = &mut results[head / group * spans..];
+        for (results, out) in results.iter_mut().zip(out.chunks_mut(QUERIES * head_dim)) {
+            results.out.push(out);
         }
     }
     for (head, lse) in outputs.lse.into_iter().flat_map(|lse| lse.chunks_exact_mut(t)).enumerate() {
-        let tasks = &mut tasks[head / group * spans..];
-        for (task, lse) in tasks.iter_mut().zip(lse.chunks_mut(QUERIES)) {
-            task.lse.push(lse);
+        let results = &mut results[head / group * spans..];
+        for (results, lse) in results.iter_mut().zip(lse.chunks_mut(QUERIES)) {
+            results.lse.push(lse);
         }
     }
-    tasks
+    results.into_iter().map(Mutex::new).collect()
 }
 
 /// Weighed sums of values over some tokens, `[rows, dim]`, and the sums of their weights.
@@ -305,17 +334,17 @@ impl Sums {
     }
 }
 
-/// The sums of chunks, to be added in order.
+/// The sums of pieces, to be added in order.
 struct Merge<'a> {
-    parts: &'a [Sums],
+    pieces: &'a [Sums],
     sums: &'a mut Sums,
 }
 
 impl Merge<'_> {
     #[inline(always)]
     fn eval<S: AttentionSimd>(self, simd: S) {
-        for part in self.parts {
-            self.sums.add(simd, part);
+        for piece in self.pieces {
+            self.sums.add(simd, piece);
         }
     }
 }
@@ -337,27 +366,31 @@ struct Places {
 }
 
 impl Places {
-    /// The tile right behind this one.
-    #[inline(always)]
-    fn next<F: Stored>(mut self, strip_bytes: usize) -> Places {
-        let tile_bytes = F::STRIPS * strip_bytes;
-        self.first += F::STRIPS;
-        self.behind -= 1;
-        for i in 0..F::STRIPS {
-            let Place { keys, values, .. } = &mut self.strips[i];
-            for p in [keys, values].into_iter().chain(&mut self.scales[i]) {
-                *p = p.wrapping_add(tile_bytes);
-            }
-            self.tokens[i] += F::STRIPS * STRIP;
+    fn nowhere() -> Places {
+        Places {
+            first: 0,
+            strips: [Place::NOWHERE; STRIPS_MAX],
+            scales: [[std::ptr::null(); 2]; STRIPS_MAX],
+            tokens: [0; STRIPS_MAX],
+            lens: [0; STRIPS_MAX],
+            behind: 0,
         }
-        self
     }
+}
+
+/// Where a step's strips are: at one of two places, or in a tile in line behind it. Going on to the next tile writes nothing that the
+/// addresses of its strips would have to be read from: the CPU can begin with it before the last one is done.
+#[derive(Clone, Copy)]
+struct Cursor {
+    places: usize,
+    /// How many tiles behind.
+    tile: usize,
 }
 
 /// What a task sums up in one go.
 struct Span<'a> {
     problem: &'a Problem<'a>,
-    task: &'a Task<'a>,
+    task: &'a Task,
     part: Part,
     /// What to prefetch at the end.
     next: Option<Part>,
@@ -366,7 +399,6 @@ struct Span<'a> {
 /// A span of rows that are stored as `F`, on its way to where it is compiled for an instruction set.
 struct Stretch<'a, F> {
     span: &'a Span<'a>,
-    sums: &'a mut Sums,
     worker: &'a mut Worker,
     stored: PhantomData<F>,
 }
@@ -374,17 +406,17 @@ struct Stretch<'a, F> {
 impl<F: Stored> Stretch<'_, F> {
     #[inline(always)]
     fn eval<S: AttentionSimd>(self, simd: S) {
-        self.span.add::<F, S>(simd, self.sums, self.worker);
+        self.span.add::<F, S>(simd, self.worker);
     }
 }
 
 impl Span<'_> {
-    fn add_to<F: Stored>(&self, sums: &mut Sums, worker: &mut Worker) {
-        dispatch!(self.problem.token, Stretch::<F> { span: self, sums, worker, stored: PhantomData })
+    fn add_to<F: Stored>(&self, worker: &mut Worker) {
+        dispatch!(self.problem.token, Stretch::<F> { span: self, worker, stored: PhantomData })
     }
 
     #[inline(always)]
-    fn add<F: Stored, S: AttentionSimd>(&self, simd: S, sums: &mut Sums, worker: &mut Worker) {
+    fn add<F: Stored, S: AttentionSimd>(&self, simd: S, worker: &mut Worker) {
         let Span { problem, task, part: Part { ref tokens, .. }, .. } = *self;
         let Geometry { plane_bytes, strip_bytes, .. } = *problem.cache.geometry();
         let (dim, padded_group) = (problem.dim(), problem.padded_group());
@@ -393,18 +425,21 @@ impl Span<'_> {
             std::array::from_fn(|i| problem.sees(task.sequence, queries.start + i));
         let seen = &seen[..queries.len()];
         let last = self.strip_of(tokens.end - 1);
-        let mut ahead = self.places::<F>(&self.part, self.first_strip::<F>(tokens.start), last);
+        let tile_bytes = F::STRIPS * strip_bytes;
+        let nowhere = Places::nowhere();
+        let mut places = [self.places::<F>(&self.part, self.first_strip::<F>(tokens.start), last), nowhere];
+        let mut ahead = Cursor { places: 0, tile: 0 };
         let in_line = reads_in_line::<F, S>(simd);
-        let Worker { queries, scaled, chunk, asked } = worker;
-        if !in_line && ahead.strips[0].keys != *asked {
-            Ahead::new(simd, &ahead.strips[..F::STRIPS], plane_bytes).finish(simd);
+        let Worker { queries, scaled, sums, chunk, asked } = worker;
+        if !in_line && places[0].strips[0].keys != *asked {
+            Ahead::strips(&places[0].strips[..F::STRIPS], plane_bytes).finish(simd);
         }
         // Of what comes after the first step, some is asked for while queries are made ready.
         let mut begun = None;
         if *scaled != Some(task.number) {
-            if F::INTEGER && ahead.behind > 0 {
-                let second = ahead.next::<F>(strip_bytes);
-                begun = Some(Ahead::new(simd, &second.strips[..F::STRIPS], plane_bytes));
+            if F::INTEGER && places[0].behind > 0 {
+                let second = places[0].strips[0].keys.wrapping_add(tile_bytes);
+                begun = Some(Ahead::tile(simd, second, F::STRIPS * plane_bytes, F::INTEGER));
             }
             let rate = (f64::from(problem.scale) * std::f64::consts::LOG2_E) as f32;
             queries.fill::<F, S>(simd, self.rows(), [padded_group, dim], rate, begun.as_mut());
@@ -424,25 +459,49 @@ impl Span<'_> {
             };
             let first = self.first_strip::<F>(chunk_tokens.start);
             for number in (first..=self.strip_of(chunk_tokens.end - 1)).step_by(F::STRIPS) {
-                let places =
-                    if ahead.first == number { ahead } else { self.places::<F>(&self.part, number, last) };
-                ahead = match &self.next {
-                    _ if places.behind > 0 => places.next::<F>(strip_bytes),
-                    Some(next) if number + F::STRIPS > last => {
-                        let (first, last) =
-                            (self.first_strip::<F>(next.tokens.start), self.strip_of(next.tokens.end - 1));
-                        Places { first: usize::MAX, ..self.places::<F>(next, first, last) }
-                    }
-                    _ => self.places::<F>(&self.part, number + F::STRIPS, last),
-                };
-                if F::INTEGER {
-                    read_scales::<F, S>(simd, &places, &ahead, &mut scales);
+                if places[ahead.places].first.wrapping_add(ahead.tile * F::STRIPS) != number {
+                    ahead = Cursor { places: 1 - ahead.places, tile: 0 };
+                    places[ahead.places] = self.places::<F>(&self.part, number, last);
                 }
-                let strips: &[Place] =
-                    if in_line && places.behind > 0 { &[] } else { &ahead.strips[..F::STRIPS] };
+                let here = ahead;
+                let is_in_line = here.tile < places[here.places].behind;
+                if is_in_line {
+                    ahead.tile += 1;
+                } else {
+                    ahead = Cursor { places: 1 - here.places, tile: 0 };
+                    places[ahead.places] = match &self.next {
+                        Some(next) if number + F::STRIPS > last => {
+                            let (first, last) = (
+                                self.first_strip::<F>(next.tokens.start),
+                                self.strip_of(next.tokens.end - 1),
+                            );
+                            Places { first: usize::MAX, ..self.places::<F>(next, first, last) }
+                        }
+                        _ => self.places::<F>(&self.part, number + F::STRIPS, last),
+                    };
+                }
+                let offset = here.tile * tile_bytes;
+                let (places, coming) = (&places[here.places], &places[ahead.places]);
+                if F::INTEGER {
+                    read_scales::<F, S>(
+                        simd,
+                        [&places.scales, &coming.scales],
+                        [offset, ahead.tile * tile_bytes],
+                        &mut scales,
+                    );
+                }
                 let mut lines = begun.take().unwrap_or_else(
                     #[inline(always)]
-                    || Ahead::new(simd, strips, plane_bytes),
+                    || {
+                        if !is_in_line {
+                            Ahead::strips(&coming.strips[..F::STRIPS], plane_bytes)
+                        } else if in_line {
+                            Ahead::strips(&[], plane_bytes)
+                        } else {
+                            let keys = coming.strips[0].keys.wrapping_add(ahead.tile * tile_bytes);
+                            Ahead::tile(simd, keys, F::STRIPS * plane_bytes, F::INTEGER)
+                        }
+                    },
                 );
                 for (i, seen) in seen.iter().enumerate() {
                     let (from, to) = (seen.start.max(chunk_tokens.start), seen.end.min(chunk_tokens.end));
@@ -450,7 +509,9 @@ impl Span<'_> {
                         #[inline(always)]
                         |strip| {
                             let slot = |token: usize| {
-                                token.saturating_sub(places.tokens[strip]).min(places.lens[strip])
+                                token
+                                    .saturating_sub(places.tokens[strip] + here.tile * F::STRIPS * STRIP)
+                                    .min(places.lens[strip])
                             };
                             Slots { from: slot(from), to: slot(to).max(slot(from)) }
                         },
@@ -459,7 +520,7 @@ impl Span<'_> {
                         continue;
                     }
                     let step = Step {
-                        strips: places.strips,
+                        strips: Strips { places: &places.strips, offset },
                         seen: slots,
                         whole: slots[..F::STRIPS].iter().all(|slots| slots.from == 0 && slots.to == STRIP),
                         key_scales: &scales[0],
@@ -504,7 +565,11 @@ impl Span<'_> {
                 sums.add(simd, chunk);
             }
         }
-        *asked = if self.next.is_some() { ahead.strips[0].keys } else { std::ptr::null() };
+        *asked = if self.next.is_some() {
+            places[ahead.places].strips[0].keys.wrapping_add(ahead.tile * tile_bytes)
+        } else {
+            std::ptr::null()
+        };
     }
 
     /// The number of the strip that a token is in, among those of its sequence.
@@ -524,14 +589,7 @@ impl Span<'_> {
         let Span { problem, .. } = *self;
         let geometry = problem.cache.geometry();
         let Geometry { block_len, block_strips, .. } = *geometry;
-        let mut places = Places {
-            first,
-            strips: [Place::NOWHERE; STRIPS_MAX],
-            scales: [[std::ptr::null(); 2]; STRIPS_MAX],
-            tokens: [0; STRIPS_MAX],
-            lens: [0; STRIPS_MAX],
-            behind: 0,
-        };
+        let mut places = Places { first, ..Places::nowhere() };
         for i in 0..F::STRIPS {
             let wanted = (first + i).min(last);
             let (entry, strip) = (wanted / block_strips, wanted % block_strips);
@@ -580,17 +638,17 @@ fn reads_in_line<F: Stored, S: AttentionSimd>(simd: S) -> bool {
 #[inline(always)]
 fn read_scales<F: Stored, S: AttentionSimd>(
     simd: S,
-    places: &Places,
-    ahead: &Places,
+    [places, ahead]: [&[[*const u8; 2]; STRIPS_MAX]; 2],
+    [offset, ahead_offset]: [usize; 2],
     scales: &mut [[f32; STEP_MAX]; 2],
 ) {
     for i in 0..F::STRIPS {
         for (plane, scales) in scales.iter_mut().enumerate() {
-            simd.prefetch(ahead.scales[i][plane]);
+            simd.prefetch(ahead[i][plane].wrapping_add(ahead_offset));
             for slot in (0..STRIP).step_by(S::LANES) {
                 // SAFETY: a strip of integers has a scale of its keys for each of its tokens, and of its values, and `LANES` divides that.
                 unsafe {
-                    let scale = places.scales[i][plane].cast::<f16>().add(slot);
+                    let scale = places[i][plane].wrapping_add(offset).cast::<f16>().add(slot);
                     let read = <S as Load<f16, f32>>::load(simd, scale);
                     simd.store_acc(scales.as_mut_ptr().add(i * STRIP + slot), read);
                 }

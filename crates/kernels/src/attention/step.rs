@@ -218,9 +218,30 @@ impl Place {
 
     /// Where it begins in a panel of its values.
     #[inline(always)]
-    pub(super) fn panel(&self, bits: usize, panel: Panel) -> *const u8 {
+    fn panel(&self, bits: usize, panel: Panel) -> *const u8 {
         let Panel { first, width } = panel;
         self.values.wrapping_add(STRIP * bits / 8 * (self.of * first + self.number * width))
+    }
+}
+
+/// Where strips of a step are: at some places, or so many bytes behind.
+#[derive(Clone, Copy)]
+pub(super) struct Strips<'a> {
+    pub(super) places: &'a [Place; STRIPS_MAX],
+    pub(super) offset: usize,
+}
+
+impl Strips<'_> {
+    /// The keys of one.
+    #[inline(always)]
+    pub(super) fn keys(&self, strip: usize) -> *const u8 {
+        self.places[strip].keys.wrapping_add(self.offset)
+    }
+
+    /// Where one begins in a panel of its values.
+    #[inline(always)]
+    pub(super) fn panel(&self, strip: usize, bits: usize, panel: Panel) -> *const u8 {
+        self.places[strip].panel(bits, panel).wrapping_add(self.offset)
     }
 }
 
@@ -261,7 +282,7 @@ impl Panel {
 #[derive(Clone, Copy)]
 pub(super) struct Step<'a> {
     /// Where they are. Of a strip of which nothing is seen, this may be another.
-    pub(super) strips: [Place; STRIPS_MAX],
+    pub(super) strips: Strips<'a>,
     /// Not empty for all strips.
     pub(super) seen: [Slots; STRIPS_MAX],
     /// Whether all tokens of all strips are seen, as most are.
@@ -317,7 +338,7 @@ pub(super) unsafe fn add_step<F: Stored, S: AttentionSimd, const R: usize>(
     o: *mut f32,
     states: &mut [State],
     scores: &mut Scores,
-    ahead: &mut Ahead,
+    ahead: &mut Ahead<'_>,
 ) {
     const { assert!(!F::INTEGER || F::STRIPS == STRIPS_MAX, "sums of integers read all weights") };
     let mut running = Running { states, factors: [1.0; R], sums: [simd.splat(0.0); R] };
@@ -379,7 +400,7 @@ unsafe fn multiply_all<F: Stored, S: AttentionSimd, const R: usize>(
     strip: usize,
     group: &Group<'_>,
     scores: &mut Scores,
-    ahead: &mut Ahead,
+    ahead: &mut Ahead<'_>,
 ) {
     #[cfg(target_arch = "x86_64")]
     if F::INTEGER
@@ -427,10 +448,10 @@ unsafe fn multiply<F: Stored, S: AttentionSimd, const R: usize, const J: usize, 
     strip: usize,
     q: *const f32,
     scores: &mut Scores,
-    ahead: &mut Ahead,
+    ahead: &mut Ahead<'_>,
 ) {
     debug_assert_eq!(J * S::LANES, STRIP);
-    let keys = step.strips[strip].keys;
+    let keys = step.strips.keys(strip);
     let mut sums = [[[simd.splat(0.0); J]; R]; U];
     for d in (0..step.dim).step_by(U) {
         for (u, sums) in sums.iter_mut().enumerate() {
@@ -483,7 +504,7 @@ unsafe fn exponentiate<F: Stored, S: AttentionSimd, const R: usize>(
     scales: &[f32],
     scores: &mut Scores,
     running: &mut Running<'_, S::V, R>,
-    ahead: &mut Ahead,
+    ahead: &mut Ahead<'_>,
 ) {
     let vectors = (strips.start * STRIP..strips.end * STRIP).step_by(S::LANES);
     let mut above = 0;
@@ -613,7 +634,7 @@ unsafe fn add_values<F: Stored, S: AttentionSimd, const R: usize, const C: usize
     weights: &Scores,
     factors: &[f32; R],
     o: *mut f32,
-    ahead: &mut Ahead,
+    ahead: &mut Ahead<'_>,
 ) {
     for panel in Panel::all(F::FORMAT, step.dim) {
         let mut d = 0;
@@ -644,13 +665,13 @@ unsafe fn add_columns<F: Stored, S: AttentionSimd, const R: usize, const C: usiz
     factors: &[f32; R],
     o: *mut f32,
     columns: Columns,
-    ahead: &mut Ahead,
+    ahead: &mut Ahead<'_>,
 ) {
     let Columns { panel, d } = columns;
     let slot_bytes = C * S::LANES * F::BITS / 8;
     let mut sums = [[simd.splat(0.0); C]; R];
     for strip in 0..F::STRIPS {
-        let values = step.strips[strip].panel(F::BITS, panel);
+        let values = step.strips.panel(strip, F::BITS, panel);
         for slot in step.seen[strip].from..step.seen[strip].to {
             let byte = slot * slot_bytes;
             ahead.keep_up(simd, PAIRS, byte);

@@ -19,11 +19,11 @@ pub(super) unsafe fn multiply<const NIBBLES: bool, const R: usize>(
     strip: usize,
     group: &Group<'_>,
     scores: &mut Scores,
-    ahead: &mut Ahead,
+    ahead: &mut Ahead<'_>,
 ) {
     let (low_half, high_half) = (_mm512_set1_epi8(15), _mm512_set1_epi8(-16));
     let sign = _mm512_set1_epi8(-128);
-    let start = step.strips[strip].keys;
+    let start = step.strips.keys(strip);
     let codes = group.codes.as_ptr();
     // Of even and odd lines; of half bytes, the low ones, and sixteen times the high ones.
     let mut sums = [[_mm512_setzero_si512(); R]; 2];
@@ -73,7 +73,7 @@ pub(super) unsafe fn add_values<const NIBBLES: bool, const R: usize>(
     weights: &Scores,
     factors: &[f32; R],
     o: *mut f32,
-    ahead: &mut Ahead,
+    ahead: &mut Ahead<'_>,
 ) {
     // SAFETY: the caller vouches for everything, and the columns are in their panels.
     unsafe {
@@ -160,17 +160,17 @@ unsafe fn add_columns<const NIBBLES: bool, const R: usize, const HALVES: usize, 
     factors: &[f32; R],
     o: *mut f32,
     columns: Columns,
-    ahead: &mut Ahead,
+    ahead: &mut Ahead<'_>,
 ) {
     let Columns { panel, d } = columns;
     let low_half = _mm512_set1_epi8(15);
     let packed = if NIBBLES { 8 } else { 4 };
     let mut sums = [[[_mm512_setzero_si512(); C]; HALVES]; R];
-    for (strip, (place, seen)) in step.strips.iter().zip(&step.seen).enumerate() {
+    for (strip, seen) in step.seen.iter().enumerate() {
         if seen.from == seen.to {
             continue;
         }
-        let start = place.panel(32 / packed, panel);
+        let start = step.strips.panel(strip, 32 / packed, panel);
         for line in 0..STRIP / packed {
             ahead.keep_up(simd, INTEGER_PAIRS, (strip * STRIP / packed + line) * C * LINE);
             // SAFETY: the caller vouches for the strips and the columns. There are as many weights as a step has tokens.
