@@ -1,6 +1,6 @@
 //! What is asked of memory while something else is summed.
 
-use super::step::{LINE, Place};
+use super::step::{LINE, Place, STRIPS_MAX};
 use crate::simd::Caches;
 
 /// The lines of the strips that come next, asked for in pairs all through a step: where nothing is asked for, memory soon has
@@ -9,14 +9,13 @@ use crate::simd::Caches;
 /// Where the CPU follows [two streams](Caches::two_streams), a pair is a line of keys and one of values, or, of a tile whose
 /// [keys come first](Ahead::tile), one of either half of its keys, and then of its values. Elsewhere it is two lines that are next to
 /// each other, and all of them are asked for in the order of their addresses.
-pub(super) struct Ahead<'a> {
-    /// Strips of `plane_bytes` that have stretches of memory to be asked for.
-    strips: &'a [Place],
-    plane_bytes: usize,
+pub(super) struct Ahead {
+    /// Where stretches of memory begin, for both of a pair. In this array, the last so many.
+    stretches: [[*const u8; 2]; 2 * STRIPS_MAX],
     /// The number of the stretch that comes next.
     stretch: usize,
-    /// Of a tile, the values that come after its keys, or nothing.
-    values: *const u8,
+    /// How many pairs a stretch has.
+    stretch_pairs: usize,
     next: [*const u8; 2],
     /// How many pairs are left of the stretch that `next` is in.
     left: usize,
@@ -25,13 +24,36 @@ pub(super) struct Ahead<'a> {
 /// What a CPU follows a stream in.
 const PAGE: usize = 4096;
 
-impl<'a> Ahead<'a> {
+impl Ahead {
+    /// For nothing.
+    #[inline(always)]
+    pub(super) fn nothing() -> Ahead {
+        let nowhere = [std::ptr::null(); 2];
+        let stretches = [nowhere; 2 * STRIPS_MAX];
+        Ahead { stretches, stretch: 2 * STRIPS_MAX, stretch_pairs: 0, next: nowhere, left: 0 }
+    }
+
     /// For strips of keys and values of `plane_bytes` each. Of the values of a tile, each of its strips asks for as large a share, of what lies
     /// in line.
     #[inline(always)]
-    pub(super) fn strips(strips: &'a [Place], plane_bytes: usize) -> Ahead<'a> {
-        let nowhere = std::ptr::null();
-        Ahead { strips, plane_bytes, stretch: 0, values: nowhere, next: [nowhere; 2], left: 0 }
+    pub(super) fn strips<S: Caches>(simd: S, strips: &[Place], plane_bytes: usize) -> Ahead {
+        let mut ahead = Ahead::nothing();
+        let values = |strip: &Place| strip.values.wrapping_add(strip.number * plane_bytes);
+        if simd.two_streams() {
+            ahead.stretch_pairs = plane_bytes / LINE;
+            ahead.stretch -= strips.len();
+            for (stretch, strip) in ahead.stretches[ahead.stretch..].iter_mut().zip(strips) {
+                *stretch = [strip.keys, values(strip)];
+            }
+        } else {
+            ahead.stretch_pairs = plane_bytes / (2 * LINE);
+            ahead.stretch -= 2 * strips.len();
+            let starts = strips.iter().map(|strip| strip.keys).chain(strips.iter().map(values));
+            for (stretch, start) in ahead.stretches[ahead.stretch..].iter_mut().zip(starts) {
+                *stretch = [start, start.wrapping_add(LINE)];
+            }
+        }
+        ahead
     }
 
     /// For a tile, whose keys are `plane_bytes`, as are its values, right behind them.
@@ -39,22 +61,21 @@ impl<'a> Ahead<'a> {
     /// Keys are needed sooner than values, and `keys_first` asks for them so if either half has a page of its own. Keys and values
     /// in turn are better for what is computed so fast that it waits for neither.
     #[inline(always)]
-    pub(super) fn tile<S: Caches>(
-        simd: S,
-        keys: *const u8,
-        plane_bytes: usize,
-        keys_first: bool,
-    ) -> Ahead<'static> {
+    pub(super) fn tile<S: Caches>(simd: S, keys: *const u8, plane_bytes: usize, keys_first: bool) -> Ahead {
+        let mut ahead = Ahead::nothing();
         let values = keys.wrapping_add(plane_bytes);
-        let tile = Ahead { plane_bytes, ..Ahead::strips(&[], 0) };
-        if !simd.two_streams() {
-            Ahead { next: [keys, keys.wrapping_add(LINE)], left: plane_bytes / LINE, ..tile }
-        } else if keys_first && plane_bytes >= 2 * PAGE {
+        if simd.two_streams() && keys_first && plane_bytes >= 2 * PAGE {
             let half = plane_bytes / 2;
-            Ahead { values, next: [keys, keys.wrapping_add(half)], left: half / LINE, ..tile }
+            ahead.next = [keys, keys.wrapping_add(half)];
+            ahead.stretches[2 * STRIPS_MAX - 1] = [values, values.wrapping_add(half)];
+            ahead.stretch -= 1;
+            ahead.stretch_pairs = half / LINE;
+            ahead.left = half / LINE;
         } else {
-            Ahead { next: [keys, values], left: plane_bytes / LINE, ..tile }
+            ahead.next = [keys, if simd.two_streams() { values } else { keys.wrapping_add(LINE) }];
+            ahead.left = plane_bytes / LINE;
         }
+        ahead
     }
 
     /// Asks for as many pairs, or for those that are left.
@@ -62,7 +83,7 @@ impl<'a> Ahead<'a> {
     pub(super) fn prefetch<S: Caches>(&mut self, simd: S, pairs: usize) {
         let stride = if simd.two_streams() { LINE } else { 2 * LINE };
         for _ in 0..pairs {
-            if self.left == 0 && !self.turn(simd) {
+            if self.left == 0 && !self.turn() {
                 return;
             }
             self.left -= 1;
@@ -73,33 +94,12 @@ impl<'a> Ahead<'a> {
         }
     }
 
-    /// Goes on with the next stretch of memory, if there is one.
+    /// Goes on with the next stretch, if there is one.
     #[inline(always)]
-    fn turn<S: Caches>(&mut self, simd: S) -> bool {
-        if !self.values.is_null() {
-            let half = self.plane_bytes / 2;
-            self.next = [self.values, self.values.wrapping_add(half)];
-            self.left = half / LINE;
-            self.values = std::ptr::null();
-            return true;
-        }
-        let keys = |strip: &Place| strip.keys;
-        let values = |strip: &Place| strip.values.wrapping_add(strip.number * self.plane_bytes);
-        if simd.two_streams() {
-            let Some(strip) = self.strips.get(self.stretch) else { return false };
-            self.next = [keys(strip), values(strip)];
-            self.left = self.plane_bytes / LINE;
-        } else {
-            let start = match self.strips.get(self.stretch) {
-                Some(strip) => keys(strip),
-                None => match self.strips.get(self.stretch - self.strips.len()) {
-                    Some(strip) => values(strip),
-                    None => return false,
-                },
-            };
-            self.next = [start, start.wrapping_add(LINE)];
-            self.left = self.plane_bytes / (2 * LINE);
-        }
+    fn turn(&mut self) -> bool {
+        let Some(&stretch) = self.stretches.get(self.stretch) else { return false };
+        self.next = stretch;
+        self.left = self.stretch_pairs;
         self.stretch += 1;
         true
     }
@@ -115,7 +115,7 @@ impl<'a> Ahead<'a> {
 
     /// Asks for all that is left.
     pub(super) fn finish<S: Caches>(&mut self, simd: S) {
-        while self.left > 0 || self.turn(simd) {
+        while self.left > 0 || self.turn() {
             self.prefetch(simd, self.left);
         }
     }
@@ -145,10 +145,7 @@ mod tests {
     }
 
     /// What is asked for by reading sixteen lines, and what is left then.
-    fn asked<'a>(
-        two_streams: bool,
-        ahead: impl FnOnce(Written<'_>) -> Ahead<'a>,
-    ) -> (Vec<usize>, Vec<usize>) {
+    fn asked(two_streams: bool, ahead: impl FnOnce(Written<'_>) -> Ahead) -> (Vec<usize>, Vec<usize>) {
         let asked = RefCell::new(Vec::new());
         let simd = Written { asked: &asked, two_streams };
         let mut ahead = ahead(simd);
@@ -164,7 +161,7 @@ mod tests {
 
     /// The same of strips of four lines of keys and four of values.
     fn asked_of(strips: &[Place], two_streams: bool) -> (Vec<usize>, Vec<usize>) {
-        asked(two_streams, |_| Ahead::strips(strips, 4 * LINE))
+        asked(two_streams, |simd| Ahead::strips(simd, strips, 4 * LINE))
     }
 
     /// A strip whose keys begin at one line, and the values of its tile at another.

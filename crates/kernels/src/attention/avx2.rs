@@ -22,7 +22,7 @@ pub(super) unsafe fn multiply<const NIBBLES: bool, const R: usize>(
     strip: usize,
     group: &Group<'_>,
     scores: &mut Scores,
-    ahead: &mut Ahead<'_>,
+    ahead: &mut Ahead,
 ) {
     let low_half = _mm256_set1_epi8(15);
     let ones = _mm256_set1_epi16(1);
@@ -106,7 +106,7 @@ pub(super) unsafe fn add_values<const NIBBLES: bool, const R: usize>(
     weights: &Scores,
     factors: &[f32; R],
     o: *mut f32,
-    ahead: &mut Ahead<'_>,
+    ahead: &mut Ahead,
 ) {
     // SAFETY: the caller vouches for everything; `STRIP` divides `dim`.
     unsafe {
@@ -203,7 +203,7 @@ unsafe fn add_columns<const NIBBLES: bool, const R: usize>(
     factors: &[f32; R],
     o: *mut f32,
     columns: Columns,
-    ahead: &mut Ahead<'_>,
+    ahead: &mut Ahead,
 ) {
     let Columns { panel, d } = columns;
     let packed = if NIBBLES { 8 } else { 4 };

@@ -46,7 +46,7 @@ impl Products {
         strip: usize,
         q: *const bf16,
         scores: &mut Scores,
-        ahead: &mut Ahead<'_>,
+        ahead: &mut Ahead,
     ) {
         // SAFETY: the CPU has the instructions, as `self` proves; the caller vouches for the rest.
         unsafe { multiply::<R>(self.0, step, strip, q, scores, ahead) }
@@ -64,7 +64,7 @@ impl Products {
         weights: &Scores,
         factors: &[f32; R],
         o: *mut f32,
-        ahead: &mut Ahead<'_>,
+        ahead: &mut Ahead,
     ) {
         // SAFETY: as above.
         unsafe { add_values::<R>(self.0, step, weights, factors, o, ahead) }
@@ -104,7 +104,7 @@ unsafe fn multiply<const R: usize>(
     strip: usize,
     q: *const bf16,
     scores: &mut Scores,
-    ahead: &mut Ahead<'_>,
+    ahead: &mut Ahead,
 ) {
     let start = step.strips.keys(strip);
     let mut sums = [[_mm512_setzero_ps(); R]; SUMS];
@@ -139,7 +139,7 @@ unsafe fn add_values<const R: usize>(
     weights: &Scores,
     factors: &[f32; R],
     o: *mut f32,
-    ahead: &mut Ahead<'_>,
+    ahead: &mut Ahead,
 ) {
     let mut rounded = [[bf16::ZERO; STEP_MAX]; GROUP];
     for (rounded, weights) in rounded.iter_mut().zip(weights).take(R) {
@@ -176,7 +176,7 @@ unsafe fn add_columns<const R: usize, const C: usize>(
     factors: &[f32; R],
     o: *mut f32,
     columns: Columns,
-    ahead: &mut Ahead<'_>,
+    ahead: &mut Ahead,
 ) {
     let Columns { panel, d } = columns;
     let mut sums = [[_mm512_setzero_ps(); C]; R];

@@ -42,7 +42,7 @@ impl Integers {
         strip: usize,
         group: &Group<'_>,
         scores: &mut Scores,
-        ahead: &mut Ahead<'_>,
+        ahead: &mut Ahead,
     ) {
         // SAFETY: the CPU has the instructions, as `self` proves; the caller vouches for the rest.
         unsafe {
@@ -67,7 +67,7 @@ impl Integers {
         weights: &Scores,
         factors: &[f32; R],
         o: *mut f32,
-        ahead: &mut Ahead<'_>,
+        ahead: &mut Ahead,
     ) {
         // SAFETY: the CPU has the instructions, as `self` proves; the caller vouches for the rest.
         unsafe {
@@ -187,7 +187,7 @@ mod tests {
         };
         for (integers, largest) in available(NIBBLES) {
             let context = format!("{integers:?}, nibbles {NIBBLES}, {R} rows of {dim}");
-            let mut ahead = Ahead::strips(&strips, plane_bytes);
+            let mut ahead = Ahead::nothing();
             let mut scores: Scores = [[f32::NAN; STEP_MAX]; GROUP];
             for strip in 0..STRIPS_MAX {
                 // SAFETY: queries are `[R, dim]`, and the strips have been made as long as the step says.

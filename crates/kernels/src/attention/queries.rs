@@ -53,7 +53,7 @@ impl ScaledQueries {
         queries: impl Iterator<Item = impl Iterator<Item = &'a [f32]>>,
         [padded_group, dim]: [usize; 2],
         rate: f32,
-        ahead: Option<&mut Ahead<'_>>,
+        ahead: Option<&mut Ahead>,
     ) {
         // Of queries that are rounded to bf16, those of a model that computes in it are exact.
         let (rate, score_rate) = if F::BF16 { (1.0, rate) } else { (rate, 1.0) };
@@ -84,7 +84,7 @@ impl ScaledQueries {
 
     /// For keys that are rotated and rounded: does the same to the queries, to 8 bits.
     #[inline(always)]
-    fn round<F: Stored, S: AttentionSimd>(&mut self, simd: S, dim: usize, mut ahead: Option<&mut Ahead<'_>>) {
+    fn round<F: Stored, S: AttentionSimd>(&mut self, simd: S, dim: usize, mut ahead: Option<&mut Ahead>) {
         let zero = simd.splat(0.0);
         let count = self.q.len() / dim;
         self.codes.resize(self.q.len(), 0);

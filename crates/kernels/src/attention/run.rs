@@ -432,7 +432,7 @@ impl Span<'_> {
         let in_line = reads_in_line::<F, S>(simd);
         let Worker { queries, scaled, sums, chunk, asked } = worker;
         if !in_line && places[0].strips[0].keys != *asked {
-            Ahead::strips(&places[0].strips[..F::STRIPS], plane_bytes).finish(simd);
+            Ahead::strips(simd, &places[0].strips[..F::STRIPS], plane_bytes).finish(simd);
         }
         // Of what comes after the first step, some is asked for while queries are made ready.
         let mut begun = None;
@@ -494,9 +494,9 @@ impl Span<'_> {
                     #[inline(always)]
                     || {
                         if !is_in_line {
-                            Ahead::strips(&coming.strips[..F::STRIPS], plane_bytes)
+                            Ahead::strips(simd, &coming.strips[..F::STRIPS], plane_bytes)
                         } else if in_line {
-                            Ahead::strips(&[], plane_bytes)
+                            Ahead::nothing()
                         } else {
                             let keys = coming.strips[0].keys.wrapping_add(ahead.tile * tile_bytes);
                             Ahead::tile(simd, keys, F::STRIPS * plane_bytes, F::INTEGER)

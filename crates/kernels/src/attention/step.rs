@@ -338,7 +338,7 @@ pub(super) unsafe fn add_step<F: Stored, S: AttentionSimd, const R: usize>(
     o: *mut f32,
     states: &mut [State],
     scores: &mut Scores,
-    ahead: &mut Ahead<'_>,
+    ahead: &mut Ahead,
 ) {
     const { assert!(!F::INTEGER || F::STRIPS == STRIPS_MAX, "sums of integers read all weights") };
     let mut running = Running { states, factors: [1.0; R], sums: [simd.splat(0.0); R] };
@@ -400,7 +400,7 @@ unsafe fn multiply_all<F: Stored, S: AttentionSimd, const R: usize>(
     strip: usize,
     group: &Group<'_>,
     scores: &mut Scores,
-    ahead: &mut Ahead<'_>,
+    ahead: &mut Ahead,
 ) {
     #[cfg(target_arch = "x86_64")]
     if F::INTEGER
@@ -448,7 +448,7 @@ unsafe fn multiply<F: Stored, S: AttentionSimd, const R: usize, const J: usize, 
     strip: usize,
     q: *const f32,
     scores: &mut Scores,
-    ahead: &mut Ahead<'_>,
+    ahead: &mut Ahead,
 ) {
     debug_assert_eq!(J * S::LANES, STRIP);
     let keys = step.strips.keys(strip);
@@ -504,7 +504,7 @@ unsafe fn exponentiate<F: Stored, S: AttentionSimd, const R: usize>(
     scales: &[f32],
     scores: &mut Scores,
     running: &mut Running<'_, S::V, R>,
-    ahead: &mut Ahead<'_>,
+    ahead: &mut Ahead,
 ) {
     let vectors = (strips.start * STRIP..strips.end * STRIP).step_by(S::LANES);
     let mut above = 0;
@@ -634,7 +634,7 @@ unsafe fn add_values<F: Stored, S: AttentionSimd, const R: usize, const C: usize
     weights: &Scores,
     factors: &[f32; R],
     o: *mut f32,
-    ahead: &mut Ahead<'_>,
+    ahead: &mut Ahead,
 ) {
     for panel in Panel::all(F::FORMAT, step.dim) {
         let mut d = 0;
@@ -665,7 +665,7 @@ unsafe fn add_columns<F: Stored, S: AttentionSimd, const R: usize, const C: usiz
     factors: &[f32; R],
     o: *mut f32,
     columns: Columns,
-    ahead: &mut Ahead<'_>,
+    ahead: &mut Ahead,
 ) {
     let Columns { panel, d } = columns;
     let slot_bytes = C * S::LANES * F::BITS / 8;

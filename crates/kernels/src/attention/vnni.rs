@@ -19,7 +19,7 @@ pub(super) unsafe fn multiply<const NIBBLES: bool, const R: usize>(
     strip: usize,
     group: &Group<'_>,
     scores: &mut Scores,
-    ahead: &mut Ahead<'_>,
+    ahead: &mut Ahead,
 ) {
     let (low_half, high_half) = (_mm512_set1_epi8(15), _mm512_set1_epi8(-16));
     let sign = _mm512_set1_epi8(-128);
@@ -73,7 +73,7 @@ pub(super) unsafe fn add_values<const NIBBLES: bool, const R: usize>(
     weights: &Scores,
     factors: &[f32; R],
     o: *mut f32,
-    ahead: &mut Ahead<'_>,
+    ahead: &mut Ahead,
 ) {
     // SAFETY: the caller vouches for everything, and the columns are in their panels.
     unsafe {
@@ -160,7 +160,7 @@ unsafe fn add_columns<const NIBBLES: bool, const R: usize, const HALVES: usize, 
     factors: &[f32; R],
     o: *mut f32,
     columns: Columns,
-    ahead: &mut Ahead<'_>,
+    ahead: &mut Ahead,
 ) {
     let Columns { panel, d } = columns;
     let low_half = _mm512_set1_epi8(15);
