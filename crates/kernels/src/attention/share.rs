@@ -5,10 +5,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Does `work` for each of `count` pieces, on the threads of the current pool, each of which has a `worker` of its own.
 ///
-/// Of pieces, each thread has a share of its own that it goes through from the first on; who has none left takes the last of another's, one
-/// at a time. So a thread that was asleep costs half of the time for which it still sleeps, and not all of it. Of its own share a
-/// thread takes those at once that are `together` with the first of them, so many from that on; but half of what is left at most, so
-/// that there is something to take.
+/// Each thread has a share of its own, which lies in line, and goes through it from the first piece on. Who has none left takes the last of
+/// another's, one at a time, so a thread that begins late costs half of the time that it is late, and not all of it.
+///
+/// `together` says how many pieces, from one on, are best done at once. So many of its own share a thread takes, but half of what is
+/// left at most: there has to be something for others.
 ///
 /// With pieces comes the one which that thread probably does next.
 pub(super) fn share<W>(
