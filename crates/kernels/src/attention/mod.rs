@@ -21,7 +21,8 @@
 //!   begun while its queries are rotated and rounded. A core of an Intel Emerald Rapids reads
 //!   as fast as it has lines under way, so time without a prefetch is lost: f32 takes 1.6 times the floor where the CPU's own
 //!   prefetchers are left alone, and 1.2 so. A line of keys and one of values are asked for in turn there. int8 needs the keys of
-//!   a step long before its values, so all lines of keys come first, from either half in turn, and then those of values: that takes 6 % off.
+//!   a step long before its values, so all lines of keys come first, from either half in turn, and then those of values: that takes 6 % off
+//!   on a Granite Rapids.
 //! - **Online softmax.** Terms are `2^(s - e)`, where `e` is an integer not below the largest `s` so far, in powers of two.
 //!   Moving `e` multiplies what has been summed by a power of two, and that rounds nothing.
 //! - **bf16.** With AVX-512 BF16, `vdpbf16ps` adds two products of bf16 to a lane, twice as many as multiplications of f32 in the same time,
@@ -38,7 +39,8 @@
 //! - **Split.** The context is cut into chunks of 1024 tokens, each is summed on its own, and the sums are added in order.
 //!   This is done whoever does the work, so a result depends neither on the number of threads, nor on how many tokens
 //!   are asked about at once, nor on the layout of the cache if its blocks have a multiple of 16 tokens. Each thread has a share of the work
-//!   that lies in line; who has done its own takes the last of another's, so that a thread which wakes up late holds up nobody.
+//!   that lies in line; who has done its own takes the last of another's, so a thread that wakes up late costs half
+//!   of the time that it is late.
 //!
 //! # Cost
 //!

@@ -4,6 +4,8 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
+use half::f16;
+
 use super::Outputs;
 use super::ahead::Ahead;
 use super::queries::ScaledQueries;
@@ -14,7 +16,6 @@ use super::step::{
 };
 use crate::kv_cache::{Format, Geometry, KvCache, STRIP, Strip};
 use crate::simd::{LANES_MIN, Load, Token, dispatch};
-use half::f16;
 
 /// What is asked, checked.
 pub(super) struct Problem<'a> {
@@ -68,7 +69,6 @@ impl Problem<'_> {
 }
 
 /// Some queries of a sequence, with the heads that share one head of keys.
-#[derive(Clone, Copy)]
 struct Task {
     number: usize,
     sequence: usize,

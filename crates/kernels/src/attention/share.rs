@@ -45,14 +45,16 @@ pub(super) fn share<W>(
             }
         }
     };
-    if threads > 0 {
-        rayon::scope(|scope| {
+    match threads {
+        0 => (),
+        1 => go_through(0),
+        _ => rayon::scope(|scope| {
             let go_through = &go_through;
             for thread in 1..threads {
                 scope.spawn(move |_| go_through(thread));
             }
             go_through(0);
-        });
+        }),
     }
 }
 
@@ -63,7 +65,7 @@ fn lock(share: &Mutex<Range<usize>>) -> MutexGuard<'_, Range<usize>> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
     use super::*;
 
@@ -92,15 +94,19 @@ mod tests {
     #[test]
     fn what_a_busy_thread_has_not_begun_is_taken_from_its_end() {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().expect("threads can be started");
-        let others_done = AtomicUsize::new(0);
+        let (is_busy, others_done) = (AtomicBool::new(false), AtomicUsize::new(0));
         let order = Mutex::new(Vec::new());
         let work = |pieces: Range<usize>, next| {
             if pieces == (0..4) {
+                is_busy.store(true, Ordering::Release);
                 // Until the other thread has done all the rest, which it would never if that were not taken from this one.
                 while others_done.load(Ordering::Acquire) < 12 {
                     std::thread::yield_now();
                 }
             } else {
+                while !is_busy.load(Ordering::Acquire) {
+                    std::thread::yield_now();
+                }
                 others_done.fetch_add(pieces.len(), Ordering::Release);
                 order.lock().unwrap().push((pieces, next));
             }
