@@ -12,7 +12,7 @@ Run (ten minutes on an idle machine of two cores; needs 14 GB of memory):
 
     python benches/peers/decode.py                 # builds our library with cargo, writes to benches/records/
     python benches/peers/decode.py --rounds 5 --threads 1 --shapes 1x8192 --formats f32,int8 --dry-run
-    python benches/peers/decode.py --shapes 16x32768 --formats f32     # needs 15 GB; less for the others
+    python benches/peers/decode.py --shapes 16x32768 --formats f32,int8,int4     # in all formats it needs more than 24 GB
 
 What is measured: one new token of each sequence of a batch, 32 query heads over 8 heads of keys and values of 128, after
 `context` tokens, itself among them. A shape is batch x context. How it measures: see `common.py`. Further
