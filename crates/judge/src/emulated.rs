@@ -44,8 +44,10 @@ const AGAIN_MOST: u64 = 1 << 22;
 pub struct Traffic {
     /// Of every buffer, over all launches of the calls.
     pub buffers: BTreeMap<String, BufferTraffic>,
-    /// Bytes that had to be read or written: inputs and outputs once, and of a state the sectors that were used.
-    pub compulsory: f64,
+    /// Bytes of inputs and outputs, once each.
+    pub given: f64,
+    /// Bytes of the sectors of states that calls used.
+    pub used: f64,
 }
 
 /// What calls asked of a buffer.
@@ -61,6 +63,8 @@ pub struct BufferTraffic {
     pub moved: f64,
     /// Whether it is an input of the operation.
     pub input: bool,
+    /// Whether it is of a state.
+    pub state: bool,
 }
 
 impl Traffic {
@@ -328,6 +332,7 @@ impl Emulated {
                 traffic.written += meter.written.bytes as f64;
                 traffic.moved += (SECTOR * (meter.read.sectors + meter.written.sectors)) as f64;
                 traffic.input |= matches!(buffer.role, Role::Input(_));
+                traffic.state |= matches!(buffer.role, Role::State(_));
                 let unique = SECTOR * (meter.unique_sectors_read + meter.unique_sectors_written);
                 let used = used.entry(index).or_default();
                 *used = used.max(unique as f64);
@@ -342,11 +347,11 @@ impl Emulated {
             for (index, buffer) in plan.buffers.iter().enumerate() {
                 let size = buffer.size_bytes() as f64;
                 self.traffic.buffers.entry(buffer.name.clone()).or_default().size += size;
-                self.traffic.compulsory += match buffer.role {
-                    Role::Input(_) | Role::Output(_) => size,
-                    Role::State(_) => used.get(&index).copied().unwrap_or(0.0),
-                    Role::Scratch | Role::Status => 0.0,
-                };
+                match buffer.role {
+                    Role::Input(_) | Role::Output(_) => self.traffic.given += size,
+                    Role::State(_) => self.traffic.used += used.get(&index).copied().unwrap_or(0.0),
+                    Role::Scratch | Role::Status => (),
+                }
             }
         }
         Ok(())

@@ -14,7 +14,7 @@ use crate::examine::{Examined, Watch, examine, examine_side_by_side, finding_abo
 use crate::lead::budgets;
 use crate::measure::{self, Extent, Kept, Rate, Rough, Timed, Weighed, bandwidth};
 use crate::on_gpu::{Clocks, Memory, OnGpu};
-use crate::workload::{GROWTH, KeepsState, Scratch, Sweep, Workload, Workloads};
+use crate::workload::{GROWTH, KeepsState, Scratch, StateBytes, Sweep, Workload, Workloads};
 use crate::{Challenge, Dimension, Effort, Finding, Measurement, Outcome, Plan, Severity, Subject};
 
 /// How often a sweep in which time grows too fast is repeated.
@@ -285,7 +285,7 @@ fn traffic(
             failed,
         );
     }
-    measured.traffic(&name, &device.take_traffic());
+    measured.traffic(&name, &device.take_traffic(), workload.state_bytes());
     Ok(())
 }
 
@@ -341,9 +341,10 @@ impl Measured {
         ));
     }
 
-    /// What was asked of the memory, against what had to be.
-    fn traffic(&mut self, name: &str, traffic: &Traffic) {
-        let floor = traffic.compulsory;
+    /// What was asked of the memory, against what had to be: inputs and outputs once, and of states so much, or what was used where the
+    /// challenge leaves that open.
+    fn traffic(&mut self, name: &str, traffic: &Traffic, state: Option<StateBytes>) {
+        let floor = traffic.given + state.map_or(traffic.used, |state| state.read + state.written);
         self.measurements.push(plain("traffic", name, traffic.bytes(), "B", floor));
         self.measurements.push(plain(
             "sectors",
@@ -353,19 +354,17 @@ impl Measured {
             floor / SECTOR as f64,
         ));
         let about = format!("memory/traffic/{}", name.replace(' ', "/"));
+        if let Some(state) = state.filter(|state| state.read > 0.0) {
+            let buffers = traffic.buffers.values().filter(|buffer| buffer.state);
+            let reads = buffers.map(|buffer| buffer.read).sum::<f64>() / state.read;
+            self.reads(&about, "reads_state_once", "what is kept", name, reads);
+        }
         let inputs = traffic.buffers.iter().filter(|(_, buffer)| buffer.input && buffer.size > 0.0);
         let largest = inputs.max_by(|a, b| a.1.size.total_cmp(&b.1.size));
         let Some((input, buffer)) = largest else { return };
-        // What follows is written so that a NaN fails.
-        let reads = buffer.read / buffer.size;
-        self.measurements.push(plain("reads_per_element", &format!("{input}, {name}"), reads, "reads", 1.0));
-        let failed = (!(reads <= MANY_READS)).then(|| {
-            let message =
-                format!("reads each element of `{input}` {reads:.1} times in {name}; once would do");
-            (Severity::Minor, message, Some("extra_passes"))
-        });
-        self.push_finding(&about, "reads_inputs_once", Dimension::Memory, failed);
+        self.reads(&about, "reads_inputs_once", &format!("`{input}`"), name, buffer.read / buffer.size);
         let scattered = traffic.moved() / traffic.bytes();
+        // Written so that a NaN fails.
         let failed = (!(scattered <= SCATTERED)).then(|| {
             let message = format!(
                 "moves {scattered:.1} bytes in sectors of {SECTOR} for each byte that it asks for in {name}: lanes of a warp access memory far apart"
@@ -373,6 +372,18 @@ impl Measured {
             (Severity::Minor, message, Some("uncoalesced"))
         });
         self.push_finding(&about, "accesses_are_coalesced", Dimension::Memory, failed);
+    }
+
+    /// How often each element of something is read.
+    fn reads(&mut self, about: &str, check: &str, of: &str, name: &str, reads: f64) {
+        let workload = format!("{}, {name}", of.trim_matches('`'));
+        self.measurements.push(plain("reads_per_element", &workload, reads, "reads", 1.0));
+        // Written so that a NaN fails.
+        let failed = (!(reads <= MANY_READS)).then(|| {
+            let message = format!("reads each element of {of} {reads:.1} times in {name}; once would do");
+            (Severity::Minor, message, Some("extra_passes"))
+        });
+        self.push_finding(about, check, Dimension::Memory, failed);
     }
 
     /// Adds what another measured.
@@ -751,6 +762,7 @@ fn plain(name: &str, workload: &str, value: f64, unit: &str, floor: f64) -> Meas
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::emulated::BufferTraffic;
     use crate::workload::Proof;
 
     /// Eight tokens of a hundred bytes.
@@ -769,6 +781,40 @@ mod tests {
         fn pieces(&self) -> Option<(&'static str, usize)> {
             Some(("token", 8))
         }
+    }
+
+    /// What is said of 100 bytes given, and a state of which 1000 had to be read and 200 written; or of which nothing is known but that so
+    /// much was used.
+    fn traffic_of(read: f64, used: f64, state: Option<StateBytes>) -> (f64, Vec<(String, Outcome)>) {
+        let kept = BufferTraffic {
+            size: 5000.0,
+            read,
+            written: 200.0,
+            moved: read + 200.0,
+            state: true,
+            ..Default::default()
+        };
+        let x = BufferTraffic { size: 100.0, read: 100.0, moved: 100.0, input: true, ..Default::default() };
+        let buffers = [("keys".to_owned(), kept), ("x".to_owned(), x)].into();
+        let mut measured = Measured::default();
+        measured.traffic("8x8 float32", &Traffic { buffers, given: 100.0, used }, state);
+        let findings = measured.findings.iter();
+        let findings = findings.map(|finding| (finding.check.clone(), finding.outcome)).collect();
+        (measured.measurements[0].floor.unwrap(), findings)
+    }
+
+    #[test]
+    fn what_is_kept_is_read_once() {
+        let state = Some(StateBytes { read: 1000.0, written: 200.0 });
+        let said = |reads| {
+            let kept = ("reads_state_once".to_owned(), reads);
+            let others = ["reads_inputs_once", "accesses_are_coalesced"];
+            [vec![kept], others.map(|check| (check.to_owned(), Outcome::Pass)).to_vec()].concat()
+        };
+        // What was used does not count where it is known what has to be.
+        assert_eq!(traffic_of(1000.0, 5000.0, state), (1300.0, said(Outcome::Pass)));
+        assert_eq!(traffic_of(4000.0, 5000.0, state), (1300.0, said(Outcome::Fail)));
+        assert_eq!(traffic_of(4000.0, 1500.0, None), (1600.0, said(Outcome::Pass)[1..].to_vec()));
     }
 
     /// An honest layer norm, a bit of whose results changes from a process and a call on.

@@ -36,10 +36,24 @@ pub trait Workload: Send + Sync {
         300.0
     }
 
+    /// What a play has to read and write of states, where it is not for the submission to choose what they keep.
+    fn state_bytes(&self) -> Option<StateBytes> {
+        None
+    }
+
     /// The least memory at the peak of a play beyond its inputs, for workloads that are weighed.
     fn peak_floor_bytes(&self) -> u64 {
         0
     }
+}
+
+/// What has to be moved of states, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct StateBytes {
+    /// Read by all calls together.
+    pub read: f64,
+    /// Written by all of them.
+    pub written: f64,
 }
 
 /// A challenge's workloads.

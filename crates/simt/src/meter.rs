@@ -21,7 +21,7 @@ pub const SECTOR: u64 = 32;
 pub struct Traffic {
     /// Accesses of a warp.
     pub requests: u64,
-    /// Bytes that its lanes asked for.
+    /// Bytes that its lanes asked for; what several ask for at once, but by atomics, is one.
     pub bytes: u64,
     /// Sectors touched, request by request.
     pub sectors: u64,

@@ -371,7 +371,8 @@ fn a_cached_byte_is_read_once_for_a_group() {
         let over = bytes_moved(&meters[..1]) / compulsory(&config);
         println!("{config:?}: {over:.4} of what must be moved, {} instructions", meters[0].instructions);
         assert!((1.0..=1.10).contains(&over), "{config:?}: {over} of what must be moved");
-        meters.iter().for_each(|meter| assert_no_waste(format, meter, &[]));
+        // Entries of the table that a warp reads at once may lie on either side of the end of a sector.
+        meters.iter().for_each(|meter| assert_no_waste(format, meter, &["table"]));
         let tokens: usize = lengths.iter().sum();
         for plane in ["keys", "values"] {
             let read = buffer(&meters[0], plane).read.bytes;

@@ -15,7 +15,7 @@ use super::spread::Spread;
 use crate::compare::{Expected, compare};
 use crate::lead::budgets;
 use crate::measure::Rate;
-use crate::workload::{KeepsState, Play, Pool, Proof, Sweep, Workload, Workloads};
+use crate::workload::{KeepsState, Play, Pool, Proof, StateBytes, Sweep, Workload, Workloads};
 use crate::{Effort, Plan, Subject};
 
 /// Tokens of a prompt that are appended at once.
@@ -282,7 +282,12 @@ impl Decoding {
 
     /// Bytes of keys and values of the context, in the bits that they are kept in.
     fn context_bytes(&self) -> usize {
-        2 * self.new_tokens(self.context).iter().product::<usize>() * self.config.bits / 8
+        self.bytes_of(self.context)
+    }
+
+    /// The same of so many tokens.
+    fn bytes_of(&self, tokens: usize) -> usize {
+        2 * self.new_tokens(tokens).iter().product::<usize>() * self.config.bits / 8
     }
 }
 
@@ -332,6 +337,16 @@ impl Workload for Decoding {
 
     fn warm(&self, rng: &mut ChaCha8Rng, subject: &mut dyn Subject) -> Result<(), Trouble> {
         self.decode(rng, subject, self.context.min(64), &mut None).map(drop)
+    }
+
+    /// Every token is written once, and read once for each token that is decoded.
+    fn state_bytes(&self) -> Option<StateBytes> {
+        let bytes = |tokens: usize| self.bytes_of(tokens) as f64;
+        let read = match self.part {
+            Part::Both => (self.context + 1..=self.context + 1 + DECODED).map(bytes).sum(),
+            Part::Append => 0.0,
+        };
+        Some(StateBytes { read, written: bytes(self.context + 1 + DECODED) })
     }
 
     fn peak_floor_bytes(&self) -> u64 {
@@ -391,6 +406,21 @@ mod tests {
         let plays =
             (0..40).map(|_| decoding.play(&mut rng, subject.as_mut()).expect("no machine is involved"));
         plays.filter(|play| play.wrong.is_some()).count()
+    }
+
+    /// A token is keys and values of two heads of 64 float32 in each of two sequences.
+    #[test]
+    fn a_token_is_written_once_and_read_by_all_that_follow() {
+        let mut rng = Seed::PUBLIC.rng("plays");
+        let config = Config { max_len: 10 + DECODED + 1, ..SHAPE };
+        let decoding = |part| Decoding { config, context: 10, part, pool: Arc::new(Pool::new(1, &mut rng)) };
+        let [both, append] = [Part::Both, Part::Append].map(decoding).map(|one| one.state_bytes().unwrap());
+        let token = f64::from(2 * 2 * 2 * 64 * 4);
+        assert_eq!(
+            both,
+            StateBytes { read: f64::from(11 + 12 + 13 + 14 + 15) * token, written: 15.0 * token }
+        );
+        assert_eq!(append, StateBytes { read: 0.0, written: 15.0 * token });
     }
 
     #[test]
