@@ -291,8 +291,8 @@ impl<'a> Hearing<'a> {
     }
 
     /// An emulated device has memory that can be weighed and traffic that can be counted, and no time.
-    fn measure_device(&mut self, mut device: Emulated, watch: &dyn Watch) {
-        let measured = hear_device(self.challenge, &self.plan(), &mut device, watch);
+    fn measure_device(&mut self, device: Emulated, watch: &dyn Watch) {
+        let (measured, device) = hear_device(self.challenge, &self.plan(), device, watch);
         self.measured.append(measured);
         // What went wrong at these sizes and at no smaller ones.
         let known: BTreeSet<&str> =

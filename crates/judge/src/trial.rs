@@ -1,5 +1,6 @@
 //! A trial: first the cases, then, if the answers deserve it, the measurements.
 
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rand_chacha::ChaCha8Rng;
@@ -125,28 +126,39 @@ pub fn hear_measurements(
     measured
 }
 
-/// All that can be measured on an emulated device: what fewer bits cost, what is kept, and what kernels ask of the memory.
+/// All that can be measured on an emulated device: what fewer bits cost, what is kept, and what kernels ask of the memory. The device that
+/// comes back has seen it all.
 pub fn hear_device(
     challenge: &dyn Challenge,
     plan: &Plan,
-    device: &mut Emulated,
+    mut device: Emulated,
     watch: &dyn Watch,
-) -> Measured {
-    let mut measured = Measured::default();
+) -> (Measured, Emulated) {
     // What is counted does not depend on chance, and one size tells.
     let workloads = challenge.workloads(&Plan { effort: Effort::Quick, ..plan.clone() });
-    let mut rng = plan.seed.rng("measurements");
     watch.phase("measurements", None);
-    if let Err(trouble) = rounding(&workloads, device, &mut rng, watch, &mut measured) {
-        measured.trouble("precision", Dimension::Completeness, &trouble);
-    }
-    if let Err(trouble) = memory(&workloads, device, &mut rng, watch, &mut measured) {
-        measured.trouble("memory", Dimension::Memory, &trouble);
-    }
-    if let Err(trouble) = traffic(&workloads, device, &mut rng, watch, &mut measured) {
-        measured.trouble("traffic", Dimension::Memory, &trouble);
-    }
-    measured
+    let mut scales = device.clone();
+    let [mut measured, mut weighed, mut counted] = [(); 3].map(|()| Measured::default());
+    // States that are weighed are about half of the work.
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut rng = plan.seed.rng("memory");
+            if let Err(trouble) = memory(&workloads, &mut scales, &mut rng, watch, &mut weighed) {
+                weighed.trouble("memory", Dimension::Memory, &trouble);
+            }
+        });
+        let mut rng = plan.seed.rng("precision");
+        if let Err(trouble) = rounding(&workloads, &mut device, &mut rng, watch, &mut measured) {
+            measured.trouble("precision", Dimension::Completeness, &trouble);
+        }
+        let mut rng = plan.seed.rng("traffic");
+        if let Err(trouble) = traffic(&workloads, &mut device, &mut rng, watch, &mut counted) {
+            counted.trouble("traffic", Dimension::Memory, &trouble);
+        }
+    });
+    measured.append(weighed);
+    measured.append(counted);
+    (measured, device.join(scales))
 }
 
 /// Times kernels on a GPU, beside the reference where there is one. `memory` is of the same GPU.
