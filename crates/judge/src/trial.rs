@@ -282,22 +282,23 @@ fn traffic(
     watch: &dyn Watch,
     measured: &mut Measured,
 ) -> Result<(), Trouble> {
-    let Some(workload) = workloads.timed.first() else { return Ok(()) };
-    let name = workload.name();
-    watch.step(&format!("traffic of {name}"));
-    device.restart()?;
-    device.take_traffic();
-    let play = workload.play(rng, device)?;
-    if let Some(why) = play.wrong {
-        let failed = Some((Severity::Major, format!("the answer that was counted on is wrong: {why}"), None));
-        measured.push_finding(
-            &format!("memory/traffic/{name}"),
-            "counted_results_right",
-            Dimension::Memory,
-            failed,
-        );
+    for workload in &workloads.counted {
+        let name = workload.name();
+        watch.step(&format!("traffic of {name}"));
+        device.restart()?;
+        device.take_traffic();
+        let play = workload.play(rng, device)?;
+        if let Some(why) = play.wrong {
+            let message = format!("the answer that was counted on is wrong: {why}");
+            measured.push_finding(
+                &format!("memory/traffic/{}", name.replace(' ', "/")),
+                "counted_results_right",
+                Dimension::Memory,
+                Some((Severity::Major, message, None)),
+            );
+        }
+        measured.traffic(&name, &device.take_traffic(), workload.state_bytes());
     }
-    measured.traffic(&name, &device.take_traffic(), workload.state_bytes());
     Ok(())
 }
 

@@ -61,6 +61,8 @@ pub struct StateBytes {
 pub struct Workloads {
     /// Timed beside the reference, with an interval.
     pub timed: Vec<Box<dyn Workload>>,
+    /// Whose traffic is counted, where a device can tell it.
+    pub counted: Vec<Box<dyn Workload>>,
     /// Sizes that grow along one axis.
     pub sweeps: Vec<Sweep>,
     /// States whose memory is weighed.

@@ -14,18 +14,37 @@ __device__ __forceinline__ int code(float x, float scale, int bits) {
     return static_cast<int>(bits == 8 ? fminf(fmaxf(nearest, -127.0f), 127.0f) : fminf(fmaxf(nearest, -8.0f), 7.0f));
 }
 
+// Pairs of elements that a lane keeps in registers, so that rows of up to 256 are read once.
+constexpr int KEPT = 4;
+
+// Does `visit(i, pair)` for the pairs of a row that are a lane's.
+template <class Visit> __device__ __forceinline__ void each_pair(const float2 (&kept)[KEPT], const float2 *pairs, int count, Visit visit) {
+#pragma unroll
+    for (int j = 0; j < KEPT; ++j) {
+        const int i = threadIdx.x + j * LANES;
+        if (i < count) visit(i, kept[j]);
+    }
+    for (int i = threadIdx.x + KEPT * LANES; i < count; i += LANES) visit(i, pairs[i]);
+}
+
 // A row, written by a warp, two elements a lane at a time. A row with a NaN or an infinity has a scale of NaN.
 __device__ void put(unsigned char *rows, float *scales, const float *from, size_t row, int head_dim, int bits) {
     const float2 *const pairs = reinterpret_cast<const float2 *>(from);
+    const int count = head_dim / 2;
     unsigned char *const to = rows + row * head_dim * bits / 8;
+    float2 kept[KEPT];
+#pragma unroll
+    for (int j = 0; j < KEPT; ++j) {
+        const int i = threadIdx.x + j * LANES;
+        kept[j] = i < count ? pairs[i] : float2{0, 0};
+    }
     float scale = 0;
     if (bits <= 8) {
         float largest = 0, nothing = 0;
-        for (int i = threadIdx.x; i < head_dim / 2; i += LANES) {
-            const float2 pair = pairs[i];
+        each_pair(kept, pairs, count, [&](int, float2 pair) {
             largest = fmaxf(largest, fmaxf(fabsf(pair.x), fabsf(pair.y)));
             nothing += pair.x * 0.0f + pair.y * 0.0f;
-        }
+        });
         for (int step = LANES / 2; step > 0; step /= 2) {
             largest = fmaxf(largest, __shfl_xor_sync(ALL, largest, step));
             nothing += __shfl_xor_sync(ALL, nothing, step);
@@ -33,8 +52,7 @@ __device__ void put(unsigned char *rows, float *scales, const float *from, size_
         scale = largest / most_codes(bits) + nothing;
         if (threadIdx.x == 0) scales[row] = scale;
     }
-    for (int i = threadIdx.x; i < head_dim / 2; i += LANES) {
-        const float2 pair = pairs[i];
+    each_pair(kept, pairs, count, [&](int i, float2 pair) {
         if (bits == 32) {
             reinterpret_cast<float2 *>(to)[i] = pair;
         } else if (bits == 16) {
@@ -44,7 +62,7 @@ __device__ void put(unsigned char *rows, float *scales, const float *from, size_
             if (bits == 8) reinterpret_cast<char2 *>(to)[i] = {static_cast<signed char>(first), static_cast<signed char>(second)};
             else to[i] = (first + 8) | (second + 8) << 4;
         }
-    }
+    });
 }
 
 // Two elements of a row that are next to each other, the first at an even place, but for the scale.

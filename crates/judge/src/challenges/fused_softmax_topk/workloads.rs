@@ -54,6 +54,7 @@ pub(super) fn all(effort: Effort, seed: Seed) -> Workloads {
     let boxed = |&size: &Size| -> Box<dyn Workload> { Box::new(Timed { size, pool: Arc::clone(&pool) }) };
     Workloads {
         timed: timed.iter().map(boxed).collect(),
+        counted: timed.iter().take(1).map(boxed).collect(),
         sweeps: vec![
             Sweep {
                 bytes_read_per_element: Some(4.0),

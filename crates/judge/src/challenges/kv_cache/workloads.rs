@@ -27,7 +27,10 @@ const DECODED: usize = 4;
 /// Tokens of each sequence of a cache that is weighed: it is full.
 const KEPT: usize = 4096;
 
-/// Bits, and size of a block, of the caches that are weighed.
+/// Tokens of each sequence of a cache whose traffic is counted.
+const COUNTED: usize = 256;
+
+/// Bits, and size of a block, of the caches that are weighed, and of those whose traffic is counted.
 const FORMATS: [(usize, Option<usize>); 5] = [(32, None), (32, Some(16)), (16, None), (8, None), (4, None)];
 
 /// What a play's cache is made for; the context is its own.
@@ -48,8 +51,23 @@ pub(super) fn all(plan: &Plan) -> Workloads {
         let config = Config { max_len: context + DECODED + 1, ..SHAPE };
         Box::new(Decoding { config, context, part, pool: Arc::clone(&pool) })
     };
+    // A cache in each format that is claimed, with room for so many tokens.
+    let formats = |context: usize, max_len: usize| -> Vec<Decoding> {
+        let configs = FORMATS.into_iter().map(|(bits, paged)| {
+            let paged = paged.map(|size| (size, SHAPE.batch * max_len.div_ceil(size)));
+            Config { max_len, bits, paged, ..SHAPE }
+        });
+        let claimed = configs
+            .filter(|config| config.capabilities().iter().all(|needed| plan.capabilities.contains(needed)));
+        let pool = &pool;
+        claimed.map(|config| Decoding { config, context, part: Part::Both, pool: Arc::clone(pool) }).collect()
+    };
     Workloads {
         timed: timed.iter().map(|&context| boxed(context, Part::Both)).collect(),
+        counted: formats(COUNTED, COUNTED + DECODED + 1)
+            .into_iter()
+            .map(|decoding| Box::new(decoding) as Box<dyn Workload>)
+            .collect(),
         sweeps: vec![
             // Contexts outgrow the processor's caches on the way, which array libraries go over several times: honest ones are seen at
             // powers up to 1.3. To compute anew what was kept is one of 2; the limit is halfway between that and 1.
@@ -70,17 +88,9 @@ pub(super) fn all(plan: &Plan) -> Workloads {
                 bytes_read_per_element: None,
             },
         ],
-        kept: FORMATS
+        kept: formats(KEPT, KEPT)
             .into_iter()
-            .map(|(bits, paged)| {
-                let paged = paged.map(|size| (size, SHAPE.batch * KEPT / size));
-                Config { max_len: KEPT, bits, paged, ..SHAPE }
-            })
-            .filter(|config| config.capabilities().iter().all(|needed| plan.capabilities.contains(needed)))
-            .map(|config| {
-                let pool = Arc::clone(&pool);
-                Box::new(Decoding { config, context: KEPT, part: Part::Both, pool }) as Box<dyn KeepsState>
-            })
+            .map(|decoding| Box::new(decoding) as Box<dyn KeepsState>)
             .collect(),
         rounds: rounding::all(plan),
         weighed: Some([boxed(64, Part::Both), boxed(KEPT, Part::Both)]),

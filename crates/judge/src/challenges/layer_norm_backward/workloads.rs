@@ -32,6 +32,7 @@ pub(super) fn all(effort: Effort, seed: Seed) -> Workloads {
     let sweep = |sizes: &[(usize, usize)]| sizes.iter().map(boxed).collect();
     Workloads {
         timed: timed.iter().map(boxed).collect(),
+        counted: timed.iter().take(1).map(boxed).collect(),
         // By powers of four along one axis.
         sweeps: vec![
             Sweep::over_elements("rows", sweep(&[(64, 512), (256, 512), (1024, 512)])),
