@@ -22,21 +22,27 @@ pub(crate) fn provenance(verdict: &Verdict) -> [String; 4] {
         Effort::Full => "full",
     };
     let gpu = machine.gpu.as_deref().unwrap_or("no GPU");
+    let caged = words::seconds(verdict.caged_s);
+    // Kernels that are emulated are in no cage.
+    let within = match machine.cage.as_str() {
+        "" => format!("{caged} of it in kernels"),
+        cage => format!("{caged} of it in the cage; {cage}"),
+    };
+    let by = match (submission.host.as_str(), submission.language.as_str()) {
+        ("", _) => String::new(),
+        (compiler, "cuda") => format!(", compiled by {compiler}"),
+        (host, _) => format!(", run by {host}"),
+    };
     [
         format!("verdict {} by tribunal {}, seed {}, effort {effort}", verdict.id, judge.version, judge.seed),
-        format!(
-            "in {}, {} of it in the cage; {}",
-            words::seconds(verdict.took_s),
-            words::seconds(verdict.caged_s),
-            machine.cage
-        ),
+        format!("in {}, {within}", words::seconds(verdict.took_s)),
         format!(
             "on {}, {}, {}, {gpu}",
             machine.cpu,
             words::count(machine.cores, "core"),
             words::quantity(machine.memory_bytes as f64, "bytes")
         ),
-        format!("{} (sha256 {:.12}…), run by {}", submission.folder, submission.sha256, submission.host),
+        format!("{} (sha256 {:.12}…){by}", submission.folder, submission.sha256),
     ]
 }
 

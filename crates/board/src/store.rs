@@ -53,7 +53,7 @@ pub struct Damaged {
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// No verdict's id begins so.
-    #[error("no verdict `{prefix}`")]
+    #[error("no verdict's id begins with `{prefix}`")]
     NotFound {
         /// What was asked for.
         prefix: String,

@@ -591,7 +591,8 @@ fn check_signature(launched: &Signature<'_>, kernel: &Kernel) -> Result<(), Stri
     for (place, ((argument, bytes), param)) in arguments.iter().zip(&kernel.params).enumerate() {
         if *bytes != param.size as usize {
             return Err(format!(
-                "`{operation}` launches `{name}` with `{argument}`, of {bytes} bytes, as argument {}, which has {} there",
+                "`{operation}` launches `{name}` with `{}`, of {bytes} bytes, as argument {}, where the kernel has one of {}",
+                argument.trim(),
                 place + 1,
                 param.size
             ));

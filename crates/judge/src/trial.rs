@@ -9,7 +9,7 @@ use tribunal_runner::Trouble;
 use tribunal_simt::meter::SECTOR;
 
 use crate::conduct;
-use crate::emulated::{Emulated, Traffic};
+use crate::emulated::{BufferTraffic, Emulated, Traffic};
 use crate::evidence::Repeats;
 use crate::examine::{Examined, Watch, examine, examine_side_by_side, finding_about};
 use crate::lead::budgets;
@@ -39,6 +39,13 @@ const UNDERSTATED: f64 = 1.5;
 
 /// Reads of an input beyond which it is read more than once: what does not fit a block's memory may be.
 const MANY_READS: f64 = 1.5;
+
+/// Integers with their scales over the integers alone, at most: a float32 for each eight of four bits.
+const MOST_SCALES: f64 = 2.0;
+
+/// Bytes that go through memory on their way from inputs to outputs, over those that must be moved: the sums of blocks, for a second stage,
+/// may come to as much.
+const MANY_INTERMEDIATES: f64 = 1.5;
 
 /// Bytes moved in sectors for a byte asked for, beyond which accesses are scattered: odd rows alone come to 1.25.
 const SCATTERED: f64 = 2.0;
@@ -369,13 +376,19 @@ impl Measured {
         let about = format!("memory/traffic/{}", name.replace(' ', "/"));
         if let Some(state) = state.filter(|state| state.read > 0.0) {
             let buffers = traffic.buffers.values().filter(|buffer| buffer.state);
-            let reads = buffers.map(|buffer| buffer.read).sum::<f64>() / state.read;
-            self.reads(&about, "reads_state_once", "what is kept", name, reads);
+            let with_scales = traffic.used / (state.read + state.written);
+            let once = if state.scaled { with_scales.clamp(1.0, MOST_SCALES) } else { 1.0 };
+            let reads = buffers.map(|buffer| buffer.read).sum::<f64>() / (once * state.read);
+            self.reads(&about, "reads_state_once", "kept", "what is kept", name, reads);
         }
-        let inputs = traffic.buffers.iter().filter(|(_, buffer)| buffer.input && buffer.size > 0.0);
-        let largest = inputs.max_by(|a, b| a.1.size.total_cmp(&b.1.size));
-        let Some((input, buffer)) = largest else { return };
-        self.reads(&about, "reads_inputs_once", &format!("`{input}`"), name, buffer.read / buffer.size);
+        let inputs = || traffic.buffers.iter().filter(|(_, buffer)| buffer.input && buffer.size > 0.0);
+        let largest = inputs().map(|(_, buffer)| buffer.size).fold(0.0, f64::max);
+        // What is small may come from a cache.
+        let large = inputs().filter(|(_, buffer)| buffer.size >= largest / 2.0);
+        let most_read = large.map(|(input, buffer)| (input, buffer.read / buffer.size));
+        let Some((input, reads)) = most_read.max_by(|a, b| a.1.total_cmp(&b.1)) else { return };
+        self.reads(&about, "reads_inputs_once", input, &format!("`{input}`"), name, reads);
+        self.intermediates(&about, name, traffic, floor);
         let scattered = traffic.moved() / traffic.bytes();
         // Written so that a NaN fails.
         let failed = (!(scattered <= SCATTERED)).then(|| {
@@ -387,10 +400,30 @@ impl Measured {
         self.push_finding(&about, "accesses_are_coalesced", Dimension::Memory, failed);
     }
 
+    /// What is moved of outputs beyond writing them, and of memory that is neither given nor kept.
+    fn intermediates(&mut self, about: &str, name: &str, traffic: &Traffic, floor: f64) {
+        let inputs = traffic.buffers.values().filter(|buffer| buffer.input).map(|buffer| buffer.size);
+        let outputs = traffic.given - inputs.sum::<f64>();
+        let bytes = |buffer: &BufferTraffic| buffer.read + buffer.written;
+        let own = || traffic.buffers.iter().filter(|(_, buffer)| !buffer.input && !buffer.state);
+        let beside = own().map(|(_, buffer)| bytes(buffer)).sum::<f64>() - outputs;
+        let most = own().max_by(|a, b| bytes(a.1).total_cmp(&bytes(b.1)));
+        // Written so that a NaN fails.
+        let failed = (!(beside / floor <= MANY_INTERMEDIATES)).then(|| {
+            let of = most.map_or(String::new(), |(buffer, _)| format!(", most of it of `{buffer}`"));
+            let message = format!(
+                "moves {:.1} MB beside inputs and outputs in {name}, {:.1} times what must be moved at all{of}: what is not done yet can stay in registers or shared memory",
+                beside / 1e6,
+                beside / floor
+            );
+            (Severity::Minor, message, Some("intermediates_in_memory"))
+        });
+        self.push_finding(about, "intermediates_stay_on_chip", Dimension::Memory, failed);
+    }
+
     /// How often each element of something is read.
-    fn reads(&mut self, about: &str, check: &str, of: &str, name: &str, reads: f64) {
-        let workload = format!("{}, {name}", of.trim_matches('`'));
-        self.measurements.push(plain("reads_per_element", &workload, reads, "reads", 1.0));
+    fn reads(&mut self, about: &str, check: &str, short: &str, of: &str, name: &str, reads: f64) {
+        self.measurements.push(plain("reads_per_element", &format!("{short}, {name}"), reads, "reads", 1.0));
         // Written so that a NaN fails.
         let failed = (!(reads <= MANY_READS)).then(|| {
             let message = format!("reads each element of {of} {reads:.1} times in {name}; once would do");
@@ -775,7 +808,6 @@ fn plain(name: &str, workload: &str, value: f64, unit: &str, floor: f64) -> Meas
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::emulated::BufferTraffic;
     use crate::workload::Proof;
 
     /// Eight tokens of a hundred bytes.
@@ -818,16 +850,56 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_read_once() {
-        let state = Some(StateBytes { read: 1000.0, written: 200.0 });
+        let state = Some(StateBytes { read: 1000.0, written: 200.0, scaled: false });
+        let scaled = Some(StateBytes { read: 1000.0, written: 200.0, scaled: true });
         let said = |reads| {
             let kept = ("reads_state_once".to_owned(), reads);
-            let others = ["reads_inputs_once", "accesses_are_coalesced"];
+            let others = ["reads_inputs_once", "intermediates_stay_on_chip", "accesses_are_coalesced"];
             [vec![kept], others.map(|check| (check.to_owned(), Outcome::Pass)).to_vec()].concat()
         };
         // What was used does not count where it is known what has to be.
         assert_eq!(traffic_of(1000.0, 5000.0, state), (1300.0, said(Outcome::Pass)));
         assert_eq!(traffic_of(4000.0, 5000.0, state), (1300.0, said(Outcome::Fail)));
         assert_eq!(traffic_of(4000.0, 1500.0, None), (1600.0, said(Outcome::Pass)[1..].to_vec()));
+        // Scales come with what they scale, up to some.
+        assert_eq!(traffic_of(2000.0, 2400.0, state), (1300.0, said(Outcome::Fail)));
+        assert_eq!(traffic_of(2000.0, 2400.0, scaled), (1300.0, said(Outcome::Pass)));
+        assert_eq!(traffic_of(4000.0, 9600.0, scaled), (1300.0, said(Outcome::Fail)));
+    }
+
+    /// Of inputs of the same size, that is named which is read most often; of memory that is neither given nor kept, how much is moved.
+    #[test]
+    fn what_is_read_again_and_what_goes_through_memory_are_named() {
+        let input =
+            |read| BufferTraffic { size: 100.0, read, moved: read, input: true, ..Default::default() };
+        let own = |size, read: f64, written| BufferTraffic {
+            size,
+            read,
+            written,
+            moved: read + written,
+            ..Default::default()
+        };
+        let said = |k: f64, lists: f64| -> Vec<String> {
+            let buffers = [
+                ("gamma".to_owned(), BufferTraffic { size: 4.0, ..input(400.0) }),
+                ("k".to_owned(), input(k)),
+                ("lists".to_owned(), own(1000.0, lists, lists)),
+                ("out".to_owned(), own(46.0, 0.0, 46.0)),
+                ("v".to_owned(), input(100.0)),
+            ];
+            let mut measured = Measured::default();
+            measured.traffic("8x8", &Traffic { buffers: buffers.into(), given: 250.0, used: 0.0 }, None);
+            let failed = measured.findings.into_iter().filter(|finding| finding.outcome == Outcome::Fail);
+            failed.map(|finding| finding.message).collect()
+        };
+        assert_eq!(said(100.0, 187.0), Vec::<String>::new());
+        assert_eq!(said(300.0, 0.0), ["reads each element of `k` 3.0 times in 8x8; once would do"]);
+        assert_eq!(
+            said(100.0, 500.0),
+            [
+                "moves 0.0 MB beside inputs and outputs in 8x8, 4.0 times what must be moved at all, most of it of `lists`: what is not done yet can stay in registers or shared memory"
+            ]
+        );
     }
 
     /// An honest layer norm, a bit of whose results changes from a process and a call on.

@@ -54,6 +54,8 @@ pub struct StateBytes {
     pub read: f64,
     /// Written by all of them.
     pub written: f64,
+    /// Whether numbers may have scales beside them, which are not in these bytes: how many is the submission's own affair.
+    pub scaled: bool,
 }
 
 /// A challenge's workloads.

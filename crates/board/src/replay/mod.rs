@@ -18,8 +18,8 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use tribunal_contract::{Challenge, DType, Language, emit};
-use tribunal_judge::{Finding, JudgeInfo, Record};
+use tribunal_contract::{Challenge, DType, Language, StateId, emit};
+use tribunal_judge::{ArgumentRecord, Finding, JudgeInfo, Record};
 
 use crate::clean;
 use crate::markdown::escape::{cell, code, text};
@@ -166,7 +166,16 @@ fn readme(replay: &Replay<'_>, plan: &Plan<'_>, command: Option<&str>) -> String
     for call in &plan.calls {
         let failed = replay.record.calls[call.number - 1].answer.as_ref().err();
         let failed = failed.map_or(String::new(), |why| format!(": {}", text(why)));
-        let _ = writeln!(page, "{}. {}{failed}", call.number, code(call.operation.name));
+        let given = call.arguments.iter().map(|(name, argument)| match argument {
+            ArgumentRecord::Tensor(_) => (*name).to_owned(),
+            ArgumentRecord::Real(value) => format!("{name} = {value}"),
+            ArgumentRecord::Integer(value) => format!("{name} = {value}"),
+            ArgumentRecord::State(StateId(number)) => format!("{name} = state {number}"),
+        });
+        let given = given.collect::<Vec<_>>().join(", ");
+        let makes = call.makes.map_or(String::new(), |StateId(number)| format!(" makes state {number}"));
+        let asked = format!("{}({given}){makes}", call.operation.name);
+        let _ = writeln!(page, "{}. {}{failed}", call.number, code(&asked));
     }
     page += "\n## Arrays\n\nnumpy reads them: `numpy.load(\"NAME.npy\")`. `input` is what was given, `actual` what came back, \
              `expected` what the oracle computes in float64 from the same inputs, and `budget` how far from it each element \

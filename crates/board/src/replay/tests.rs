@@ -364,6 +364,8 @@ fn the_folder_explains_itself() {
     let readme = std::fs::read_to_string(into.join("README.md")).unwrap();
     assert!(readme.contains("numpy has no bfloat16"));
     assert!(readme.contains("| `2_backward_input_dy.npy` | `bfloat16(2, 4)` |"), "{readme}");
+    assert!(readme.contains("\n1. `forward(x, gamma, beta, eps = "), "{readme}");
+    assert!(readme.contains(" makes state 1`\n2. `backward(dy, cache = state 1)`"), "{readme}");
     assert!(!readme.contains('\u{202e}') && !readme.contains("\n#include"), "{readme}");
 }
 

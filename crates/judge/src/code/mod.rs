@@ -240,7 +240,7 @@ impl CodeFacts {
             if let Some(line) = scan.error {
                 let path = report::clip(path);
                 let message = format!(
-                    "{path} does not parse everywhere, first at line {}: what does was counted",
+                    "{path} does not parse everywhere, first at line {}; what does parse was counted",
                     line + 1
                 );
                 self.notes.push(("source_parsed", message));

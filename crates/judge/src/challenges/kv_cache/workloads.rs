@@ -356,7 +356,7 @@ impl Workload for Decoding {
             Part::Both => (self.context + 1..=self.context + 1 + DECODED).map(bytes).sum(),
             Part::Append => 0.0,
         };
-        Some(StateBytes { read, written: bytes(self.context + 1 + DECODED) })
+        Some(StateBytes { read, written: bytes(self.context + 1 + DECODED), scaled: self.config.bits <= 8 })
     }
 
     fn peak_floor_bytes(&self) -> u64 {
@@ -426,11 +426,9 @@ mod tests {
         let decoding = |part| Decoding { config, context: 10, part, pool: Arc::new(Pool::new(1, &mut rng)) };
         let [both, append] = [Part::Both, Part::Append].map(decoding).map(|one| one.state_bytes().unwrap());
         let token = f64::from(2 * 2 * 2 * 64 * 4);
-        assert_eq!(
-            both,
-            StateBytes { read: f64::from(11 + 12 + 13 + 14 + 15) * token, written: 15.0 * token }
-        );
-        assert_eq!(append, StateBytes { read: 0.0, written: 15.0 * token });
+        let read = f64::from(11 + 12 + 13 + 14 + 15) * token;
+        assert_eq!(both, StateBytes { read, written: 15.0 * token, scaled: false });
+        assert_eq!(append, StateBytes { read: 0.0, written: 15.0 * token, scaled: false });
     }
 
     #[test]
