@@ -107,3 +107,27 @@ pub(crate) fn why_unranked(place: &Place<'_>) -> String {
 pub(crate) fn short(dimension: Dimension) -> &'static str {
     &dimension.name()[..4]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples;
+
+    #[test]
+    fn kernels_that_are_emulated_are_compiled_and_in_no_cage() {
+        let mut verdict = samples::accepted();
+        let [_, caged, _, run] = provenance(&verdict);
+        assert!(caged.contains(" of it in the cage; "), "{caged}");
+        assert!(run.contains("…), run by "), "{run}");
+        verdict.machine.cage.clear();
+        verdict.submission.language = "cuda".to_owned();
+        verdict.submission.host = "clang 19".to_owned();
+        let [_, emulated, _, compiled] = provenance(&verdict);
+        assert!(emulated.ends_with(" of it in kernels"), "{emulated}");
+        assert!(compiled.ends_with("…), compiled by clang 19"), "{compiled}");
+        // It did not compile.
+        verdict.submission.host.clear();
+        let [_, _, _, nothing] = provenance(&verdict);
+        assert!(nothing.ends_with("…)"), "{nothing}");
+    }
+}

@@ -348,7 +348,7 @@ impl Machine<'_> {
         match group.target {
             Target::Global(place) => {
                 let write = request.way != Way::Read;
-                let (moved, sectors) = if (group.row || group.one) && mask == group.mask {
+                let (asked, sectors) = if (group.row || group.one) && mask == group.mask {
                     let first = group.first();
                     let bytes = if group.one { request.size as u64 } else { bytes };
                     let (first, last) = (first / SECTOR, (first + bytes - 1) / SECTOR);
@@ -356,16 +356,17 @@ impl Machine<'_> {
                     (bytes, last - first + 1)
                 } else {
                     // An aligned access of at most 16 bytes lies in one sector, and is the same as another or apart from it.
-                    let mut out = [0; LANES];
-                    let bytes = distinct(&group.offsets, mask, 0, &mut out) * request.size;
-                    let count = distinct(&group.offsets, mask, SECTOR.trailing_zeros(), &mut out);
-                    for &sector in &out[..count] {
-                        self.counts.touch(place, write, sector, 1);
+                    let mut places = [0; LANES];
+                    let count = distinct(&group.offsets, mask, 0, &mut places);
+                    let mut sectors = 0;
+                    for of_sector in places[..count].chunk_by(|a, b| a / SECTOR == b / SECTOR) {
+                        self.counts.touch(place, write, of_sector[0] / SECTOR, 1);
+                        sectors += 1;
                     }
-                    (bytes as u64, count as u64)
+                    ((count * request.size) as u64, sectors)
                 };
                 // Of atomics every lane's counts, whatever the others do.
-                let bytes = if request.way == Way::Atomic { bytes } else { moved };
+                let bytes = if request.way == Way::Atomic { bytes } else { asked };
                 self.counts.code[request.pc as usize].global.add(bytes, sectors);
                 let meter = &mut self.counts.buffers[place];
                 match request.way {

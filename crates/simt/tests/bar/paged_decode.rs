@@ -371,8 +371,12 @@ fn a_cached_byte_is_read_once_for_a_group() {
         let over = bytes_moved(&meters[..1]) / compulsory(&config);
         println!("{config:?}: {over:.4} of what must be moved, {} instructions", meters[0].instructions);
         assert!((1.0..=1.10).contains(&over), "{config:?}: {over} of what must be moved");
-        // Entries of the table that a warp reads at once may lie on either side of the end of a sector.
-        meters.iter().for_each(|meter| assert_no_waste(format, meter, &["table"]));
+        // A further sequence's entries of the table begin anywhere in a sector, so of the pairs that a warp reads every fourth may reach over
+        // the end of one.
+        let except: &[&str] = if lengths.len() > 1 { &["table"] } else { &[] };
+        meters.iter().for_each(|meter| assert_no_waste(format, meter, except));
+        let table = buffer(&meters[0], "table").read;
+        assert!(4 * table.sectors <= 5 * table.ideal_sectors, "{config:?}: {table:?}");
         let tokens: usize = lengths.iter().sum();
         for plane in ["keys", "values"] {
             let read = buffer(&meters[0], plane).read.bytes;
