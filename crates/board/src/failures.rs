@@ -32,6 +32,11 @@ pub(crate) struct Kind<'a> {
 }
 
 impl Kind<'_> {
+    /// Whether it is more than a note.
+    pub(crate) fn costs(&self) -> bool {
+        self.outcome == Outcome::Integrity || self.severity > Severity::Note
+    }
+
     /// Number of cases that fail in this way.
     pub(crate) fn cases(&self) -> usize {
         self.families.iter().map(|(_, cases)| cases).sum()
@@ -94,7 +99,7 @@ pub(crate) fn kinds(verdict: &Verdict) -> Vec<Kind<'_>> {
 /// Those that cost something. Notes decide nothing: which there are may hang on the machine.
 pub(crate) fn costly(verdict: &Verdict) -> Vec<Kind<'_>> {
     let mut kinds = kinds(verdict);
-    kinds.retain(|kind| kind.outcome == Outcome::Integrity || kind.severity > Severity::Note);
+    kinds.retain(Kind::costs);
     kinds
 }
 

@@ -1,16 +1,37 @@
 //! What the terminal and Markdown say in the same words.
 
-use tribunal_judge::{Dimension, Effort, Measurement, Ruling, Verdict};
+use tribunal_judge::{Dimension, Effort, Measurement, Outcome, Ruling, Severity, Verdict};
 
+use crate::failures::Kind;
 use crate::ranking::{self, Place, Standings};
 use crate::{clean, words};
 
 /// A measurement against its floor and the reference, in words.
 pub(crate) fn against(measurement: &Measurement) -> String {
-    let floor = measurement.of_floor.map(words::of_floor);
+    let floor =
+        measurement.of_floor.map(|share| words::of_floor(measurement.floor, &measurement.unit, share));
     let reference =
         measurement.of_reference.map(|ratio| words::of_reference(ratio, measurement.of_reference_interval));
     [floor, reference].into_iter().flatten().collect::<Vec<_>>().join(" · ")
+}
+
+/// How many kinds of failure there are, in how many checks. What costs nothing is no failure.
+pub(crate) fn failures(verdict: &Verdict, kinds: &[Kind<'_>]) -> String {
+    let notes = kinds.iter().filter(|kind| !kind.costs()).count();
+    let checks = verdict
+        .failures()
+        .iter()
+        .filter(|finding| finding.outcome == Outcome::Integrity || finding.severity > Severity::Note)
+        .count();
+    let failures = match kinds.len() - notes {
+        0 => "none".to_owned(),
+        kinds => format!("{} in {}", words::count(kinds, "kind"), words::count(checks, "failed check")),
+    };
+    match notes {
+        0 => failures,
+        1 => format!("{failures}; and 1 note, which costs nothing"),
+        notes => format!("{failures}; and {notes} notes, which cost nothing"),
+    }
 }
 
 /// How, where and on what it was judged. Not yet cleaned.
@@ -112,6 +133,19 @@ pub(crate) fn short(dimension: Dimension) -> &'static str {
 mod tests {
     use super::*;
     use crate::samples;
+
+    #[test]
+    fn notes_are_counted_apart_from_failures() {
+        let mut verdict = samples::accepted();
+        let told = |verdict: &Verdict| failures(verdict, &crate::failures::kinds(verdict));
+        let before = told(&verdict);
+        let mut note = samples::finding("code/kernel.c/2:no_warnings", tribunal_judge::Family::Basic);
+        (note.outcome, note.severity) = (Outcome::Fail, Severity::Note);
+        verdict.findings.push(note.clone());
+        assert_eq!(told(&verdict), format!("{before}; and 1 note, which costs nothing"));
+        verdict.findings = vec![note];
+        assert_eq!(told(&verdict), "none; and 1 note, which costs nothing");
+    }
 
     #[test]
     fn kernels_that_are_emulated_are_compiled_and_in_no_cage() {

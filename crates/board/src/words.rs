@@ -112,10 +112,16 @@ pub(crate) fn of_reference(ratio: f64, interval: Option<[f64; 2]>) -> String {
     }
 }
 
-/// Share of the floor; above 1 it is faster than was thought possible, and shown as it is.
-pub(crate) fn of_floor(share: f64) -> String {
+/// The floor, and how much of it is reached: `floor 3.87 MB: 14 %`. Above 1 it is faster than was thought possible, and shown
+/// as it is.
+pub(crate) fn of_floor(floor: Option<f64>, unit: &str, share: f64) -> String {
     let percent = share * 100.0;
-    if percent < 9.95 { format!("{percent:.1} % of floor") } else { format!("{percent:.0} % of floor") }
+    let percent = if percent < 9.95 { format!("{percent:.1} %") } else { format!("{percent:.0} %") };
+    match floor {
+        _ if percent == "100 %" => "at its floor".to_owned(),
+        Some(floor) => format!("floor {}: {percent}", quantity(floor, unit)),
+        None => format!("{percent} of its floor"),
+    }
 }
 
 #[cfg(test)]
@@ -152,6 +158,14 @@ mod tests {
     #[test]
     fn an_interval_shares_its_values_unit() {
         assert_eq!(quantity_within(1e-3, Some([9.7e-4, 1.02e-3]), "s"), "1.00 ms [0.970, 1.02]");
+    }
+
+    #[test]
+    fn a_floor_is_told_beside_how_much_of_it_is_reached() {
+        assert_eq!(of_floor(Some(3.87e6), "bytes", 0.1398), "floor 3.87 MB: 14 %");
+        assert_eq!(of_floor(Some(9e-5), "s", 1.05), "floor 90.0 µs: 105 %");
+        assert_eq!(of_floor(Some(1.0), "1", 0.997), "at its floor");
+        assert_eq!(of_floor(None, "bytes", 0.0091), "0.9 % of its floor");
     }
 
     #[test]

@@ -87,6 +87,12 @@ pub enum Fault {
         /// Whether the faulting address lay in an input.
         at_input: bool,
     },
+    /// Its manifest asks for a launch that no device can do, so none of the call's kernels ran, or no further one did.
+    #[error("cannot be launched: {message}")]
+    Launch {
+        /// Which launch of which operation, and why.
+        message: String,
+    },
     /// A kernel of it stopped before its end.
     #[error("stopped on the device: {message}")]
     Device {
@@ -126,8 +132,13 @@ pub enum Fault {
 }
 
 impl Fault {
+    /// Whether the caller was told that the call is not done, and no harm came of it: right where a call is invalid.
+    pub fn refuses(&self) -> bool {
+        matches!(self, Self::Refused { .. } | Self::Launch { .. })
+    }
+
     /// Whether the process that was called is gone.
     pub fn ends_process(&self) -> bool {
-        !matches!(self, Self::Refused { .. } | Self::WrongResult { .. })
+        !matches!(self, Self::Refused { .. } | Self::Launch { .. } | Self::WrongResult { .. })
     }
 }

@@ -42,6 +42,7 @@ pub fn of_fault(call: &str, fault: &Fault, severity: Severity) -> Observation {
             (Outcome::Fail, Some("input_modified"))
         }
         Fault::Refused { .. } => (Outcome::Fail, Some("refuses_valid_input")),
+        Fault::Launch { .. } => (Outcome::Fail, Some("impossible_launch")),
         Fault::Deadline { .. } => (Outcome::Fail, Some("endless_loop")),
         Fault::Flood { .. } => (Outcome::Fail, Some("endless_output")),
         Fault::Memory { .. } => (Outcome::Fail, Some("memory_bomb")),

@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
-use tribunal_contract::launch::{Buffer, Kernels, Launch, Plan, PlanError, Role, Signature, State, Value};
+use tribunal_contract::launch::{Buffer, Kernels, Launch, Plan, Role, Signature, State, Value};
 use tribunal_contract::{Answer, Argument, Call, Challenge, Fault, StateId, Tensor};
 use tribunal_runner::Trouble;
 use tribunal_simt::execute;
 use tribunal_simt::fault::{self, Kind};
-use tribunal_simt::launch::{self as simt, Report, Schedule, Settings};
+use tribunal_simt::launch::{self as simt, Refusal, Report, Schedule, Settings};
 use tribunal_simt::memory::{self, Memory, Pointer};
 use tribunal_simt::meter::{BufferMeter, SECTOR};
 use tribunal_simt::program::{Kernel, Space};
@@ -267,10 +267,7 @@ impl Emulated {
         let missing = || Fault::Refused { message: "the state is gone".to_owned() };
         let held = using.map(|id| self.states.get(&id).cloned().ok_or_else(missing)).transpose()?;
         let plan = self.launches.plan(self.challenge, call, held.as_ref().map(|held| &held.state));
-        let plan = plan.map_err(|error| match error {
-            PlanError::Missing { .. } => Fault::Load { message: error.to_string() },
-            error => Fault::Refused { message: error.to_string() },
-        })?;
+        let plan = plan.map_err(Fault::from)?;
         let bytes: u64 = plan.buffers.iter().map(Buffer::size_bytes).sum();
         if bytes > self.limit_bytes {
             return Err(Fault::Memory { limit_bytes: self.limit_bytes }.into());
@@ -286,12 +283,12 @@ impl Emulated {
         let pointers = lay_out(&mut self.memory);
         let began = self.instructions;
         let during = describe(call);
-        self.launch_all(&plan, &pointers, Schedule::Forward, Some(&during))?;
+        self.launch_all(call.operation, &plan, &pointers, Schedule::Forward, Some(&during))?;
         let buffers = self.memory.take();
         if self.instructions - began < AGAIN_MOST && !self.unordered.contains_key(call.operation) {
             let after = std::mem::replace(&mut self.memory, before);
             let pointers = lay_out(&mut self.memory);
-            if self.launch_all(&plan, &pointers, Schedule::Reverse, None).is_ok() {
+            if self.launch_all(call.operation, &plan, &pointers, Schedule::Reverse, None).is_ok() {
                 self.compare(call.operation, &plan, &buffers);
             }
             self.memory = after;
@@ -302,6 +299,7 @@ impl Emulated {
     /// Runs all launches of a call, and notes what they did unless it is done again.
     fn launch_all(
         &mut self,
+        operation: &str,
         plan: &Plan,
         pointers: &[Pointer],
         schedule: Schedule,
@@ -315,8 +313,9 @@ impl Emulated {
         for launch in &plan.launches {
             let patience = until.saturating_duration_since(Instant::now());
             let settings = Settings { schedule, limit: left, patience };
-            let report =
-                self.launch(launch, pointers, &settings).map_err(|message| Fault::Refused { message })?;
+            let report = self.launch(launch, pointers, &settings).map_err(|refusal| Fault::Launch {
+                message: format!("tribunal.toml, [operation.{operation}] `{}`: {refusal}", launch.kernel),
+            })?;
             left = left.saturating_sub(u32::try_from(report.meter.instructions).unwrap_or(u32::MAX));
             let Some(during) = during else {
                 if report.finished {
@@ -376,7 +375,7 @@ impl Emulated {
         launch: &Launch,
         pointers: &[Pointer],
         settings: &Settings,
-    ) -> Result<Report, String> {
+    ) -> Result<Report, Refusal> {
         let argument = |value: &Value| match value {
             Value::Pointer(index) => simt::Argument::Pointer(pointers[*index]),
             Value::Scalar(bytes) => match <[u8; 4]>::try_from(&bytes[..]) {
@@ -394,7 +393,6 @@ impl Emulated {
             arguments: launch.arguments.iter().map(argument).collect(),
         };
         execute::launch(&self.kernels[&launch.kernel], &asked, &mut self.memory, settings)
-            .map_err(|refusal| refusal.to_string())
     }
 
     /// Keeps the faults that are new, and what a kernel printed first.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use tribunal_contract::launch::{Kernels, PlanError, State};
+use tribunal_contract::launch::{Kernels, State};
 use tribunal_contract::{Answer, Argument, Call, Challenge, Fault, StateId};
 use tribunal_runner::cage::Cage;
 use tribunal_runner::gpu::{Device, Gpu, Image, Ran};
@@ -136,10 +136,7 @@ impl OnGpu {
         });
         let missing = || Fault::Refused { message: "the state is gone".to_owned() };
         let used = used.map(|id| self.states.get(&id).ok_or_else(missing)).transpose()?;
-        let plan = self.launches.plan(self.challenge, call, used).map_err(|error| match error {
-            PlanError::Missing { .. } => Fault::Load { message: error.to_string() },
-            error => Fault::Refused { message: error.to_string() },
-        })?;
+        let plan = self.launches.plan(self.challenge, call, used).map_err(Fault::from)?;
         let made = call.makes.zip(plan.makes.clone());
         self.gpu.queue(plan, call)?;
         self.states.extend(made);

@@ -138,17 +138,12 @@ pub(super) fn opening(headline: &Headline, level: u8) -> String {
 /// sections' headings.
 pub fn body(verdict: &Verdict, summary: &Summary, sources: &[SourceFile], links: Links, level: u8) -> String {
     let kinds = failures::kinds(verdict);
-    let checks = verdict.failures().len();
     let used = used(verdict);
     let provenance = phrases::provenance(verdict).iter().map(|line| text(line)).collect();
     Body {
         level,
         dimensions: dimensions(verdict),
-        failures: format!(
-            "{} in {}",
-            words::count(kinds.len(), "kind"),
-            words::count(checks, "failed check")
-        ),
+        failures: phrases::failures(verdict, &kinds),
         more_kinds: kinds.len().saturating_sub(KINDS_MAX),
         kinds: kinds.iter().take(KINDS_MAX).map(kind).collect(),
         undecided: undecided(verdict),

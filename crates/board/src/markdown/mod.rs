@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 use tribunal_judge::{Dimension, Measurement, Outcome, Verdict};
 
-use crate::phrases::{against, legend, provenance, range, rank, score, short, why_unranked};
+use crate::phrases::{self, against, legend, provenance, range, rank, score, short, why_unranked};
 use crate::ranking::{self, Standings};
 use crate::{Summary, failures, summary, words};
 use escape::{cell, code, text};
@@ -71,7 +71,7 @@ fn failed(verdict: &Verdict) -> String {
     if kinds.is_empty() {
         return String::new();
     }
-    let mut page = "## Failures\n\n".to_owned();
+    let mut page = format!("## Failures: {}\n\n", phrases::failures(verdict, &kinds));
     for kind in kinds.iter().take(KINDS_MAX) {
         let fields =
             if kind.fields.is_empty() { String::new() } else { format!(" ({})", kind.fields.join(", ")) };

@@ -10,7 +10,7 @@ use tribunal_judge::{Dimension, DimensionScore, Measurement, Outcome, Ruling, Se
 use unicode_width::UnicodeWidthStr;
 
 use crate::failures::{self, Kind};
-use crate::phrases::{against, provenance};
+use crate::phrases::{self, against, provenance};
 use crate::{clean, words};
 use paint::{Paint, Tone, wrap};
 
@@ -139,12 +139,7 @@ impl Page {
         if kinds.is_empty() {
             return String::new();
         }
-        let checks = verdict.failures().len();
-        let mut text = self.heading(&format!(
-            "Failures: {} in {}",
-            words::count(kinds.len(), "kind"),
-            words::count(checks, "failed check")
-        ));
+        let mut text = self.heading(&format!("Failures: {}", phrases::failures(verdict, &kinds)));
         for (index, kind) in kinds.iter().take(KINDS_MAX).enumerate() {
             text += &self.kind(index + 1, kind);
         }

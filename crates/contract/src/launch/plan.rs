@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::names::Values;
 use super::{Declared, Element, Expression, Kernels, Operand, Procedure, Rule, STATUS};
-use crate::{Argument, Call, Challenge, DType, Kind, Operation};
+use crate::{Argument, Call, Challenge, DType, Fault, Kind, Operation};
 
 /// Most threads of a block.
 const THREADS_MAX: i64 = 1024;
@@ -137,13 +137,24 @@ pub enum PlanError {
         operation: &'static str,
     },
     /// What the manifest says cannot be launched for these sizes.
-    #[error("[operation.{operation}] {message}")]
+    #[error("tribunal.toml, [operation.{operation}] {message}")]
     Invalid {
         /// The operation.
         operation: &'static str,
         /// What, and why.
         message: String,
     },
+}
+
+impl From<PlanError> for Fault {
+    fn from(error: PlanError) -> Self {
+        let message = error.to_string();
+        match error {
+            PlanError::Refused { .. } => Self::Refused { message },
+            PlanError::Missing { .. } => Self::Load { message },
+            PlanError::Invalid { .. } => Self::Launch { message },
+        }
+    }
 }
 
 impl Kernels {

@@ -268,7 +268,7 @@ fn what_no_device_can_launch_is_refused_by_name() {
         assert!(SOFTMAX.contains(from), "{from}");
         softmax(&SOFTMAX.replacen(from, to, 1), rows, 100, 5).unwrap_err().to_string()
     };
-    let place = "[operation.softmax_topk] launch 1 (`narrow`): ";
+    let place = "tribunal.toml, [operation.softmax_topk] launch 1 (`narrow`): ";
     for (from, to, rows, expected) in [
         ("[\"rows\"]", "[\"rows\"]", 0, "`grid` is 0 along x, expected 1 to 2147483647: rows"),
         (
@@ -293,7 +293,7 @@ fn what_no_device_can_launch_is_refused_by_name() {
     }
     assert_eq!(
         complaint("rows * splits * k", "k - 6", 1),
-        "[operation.softmax_topk] `partial` has -1 elements: k - 6"
+        "tribunal.toml, [operation.softmax_topk] `partial` has -1 elements: k - 6"
     );
 }
 

@@ -255,7 +255,7 @@ impl Trial<'_, '_, '_> {
         let refusable = matches!(self.case.kind.logits, Logits::MaskedRow | Logits::NanRow);
         match self.hold(problem.clone(), "") {
             // To refuse is one of the right answers.
-            Err(Stop::Fault { fault: Fault::Refused { .. }, .. }) if refusable => {
+            Err(Stop::Fault { fault, .. }) if refusable && fault.refuses() => {
                 self.report.pass(NO_SOFTMAX, None);
                 let usual: Vec<usize> =
                     (0..problem.rows()).filter(|row| *row != problem.rows() / 2).collect();

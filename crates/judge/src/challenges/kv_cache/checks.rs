@@ -187,7 +187,7 @@ impl<'c, 's, 'k> Trial<'c, 's, 'k> {
         counts: &[usize],
     ) -> Outcome<()> {
         let outcome = self.try_append(cache, layer, drawn, t, counts);
-        let refused = matches!(outcome, Err(Stop::Fault { fault: Fault::Refused { .. }, .. }));
+        let refused = matches!(&outcome, Err(Stop::Fault { fault, .. }) if fault.refuses());
         self.events.push(Event::Tried { layer, counts: counts.to_vec(), refused, right: !refused });
         outcome?;
         self.right.append(layer, &Tokens { k: &drawn.k, v: &drawn.v, t }, counts);
@@ -410,7 +410,7 @@ impl<'c, 's, 'k> Trial<'c, 's, 'k> {
         let refused = outcome.is_err();
         self.events.push(Event::Tried { layer: 0, counts: counts.to_vec(), refused, right: refused });
         match outcome {
-            Err(Stop::Fault { fault: Fault::Refused { .. }, .. }) => {}
+            Err(Stop::Fault { fault, .. }) if fault.refuses() => {}
             Err(stop) => return Err(stop),
             Ok(()) => {
                 let why = if self.config.paged.is_some() { "blocks or max_len do" } else { "max_len does" };
@@ -448,7 +448,11 @@ impl<'c, 's, 'k> Trial<'c, 's, 'k> {
     fn misconfigure(&mut self, config: &Config) -> Outcome<bool> {
         let cache = self.court.new_state();
         let outcome = self.court.call(&calls::create(config, cache)).map_err(Stop::at("create"));
-        let lives = matches!(outcome, Ok(_) | Err(Stop::Fault { fault: Fault::Refused { .. }, .. }));
+        let lives = match &outcome {
+            Ok(_) => true,
+            Err(Stop::Fault { fault, .. }) => fault.refuses(),
+            Err(_) => false,
+        };
         if outcome.is_ok() {
             self.court.release(cache)?;
         }
@@ -516,7 +520,7 @@ impl<'c, 's, 'k> Trial<'c, 's, 'k> {
     }
 
     fn fault(&mut self, call: &'static str, fault: &Fault) {
-        let refused = call == "append" && matches!(fault, Fault::Refused { .. });
+        let refused = call == "append" && fault.refuses();
         // What was wrong before has its consequences.
         if refused && (self.worst.is_some() || self.lengths_wrong.is_some()) {
             return;
