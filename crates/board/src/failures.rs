@@ -82,7 +82,7 @@ pub(crate) fn kinds(verdict: &Verdict) -> Vec<Kind<'_>> {
         // Every claim has numbers of its own.
         let class = match finding.dimension {
             Dimension::Analysis => finding.case.as_str(),
-            _ => class(&finding.check, &fields).1,
+            _ => class(finding, &fields).1,
         };
         let key = (finding.outcome == Outcome::Integrity, finding.suspect.as_deref(), class);
         match members.iter_mut().find(|(other, _)| *other == key) {
@@ -129,7 +129,7 @@ fn kind<'a>(
     let mut fields: Vec<&'static str> = Vec::new();
     let mut cases: BTreeMap<_, BTreeSet<&str>> = BTreeMap::new();
     for finding in findings {
-        if let (Some(field), _) = self::class(&finding.check, names)
+        if let (Some(field), _) = self::class(finding, names)
             && !fields.contains(&field)
         {
             fields.push(field);
@@ -172,9 +172,13 @@ fn field_names(challenge: &str) -> Vec<&'static str> {
     names
 }
 
-/// A check without the field that it begins with, `dx_within_budget` is `dx` and `within_budget`, and without the other line of a race.
-fn class<'a>(check: &'a str, fields: &[&'static str]) -> (Option<&'static str>, &'a str) {
-    let check = check.split_once("_with_line_").map_or(check, |(kind, _)| kind);
+/// A check without the field that it begins with, `dx_within_budget` is `dx` and `within_budget`. What a kernel did is a check without a
+/// field, though `out_of_bounds` begins with the name of one; of a race the other line is left out.
+fn class<'a>(finding: &'a Finding, fields: &[&'static str]) -> (Option<&'static str>, &'a str) {
+    let check = finding.check.as_str();
+    if finding.is_of_kernel() {
+        return (None, check.split_once("_with_line_").map_or(check, |(kind, _)| kind));
+    }
     fields
         .iter()
         .find_map(|field| Some((Some(*field), check.strip_prefix(field)?.strip_prefix('_')?)))
@@ -242,6 +246,19 @@ mod tests {
         assert_eq!(kinds.iter().map(|kind| kind.title.as_str()).collect::<Vec<_>>(), ["shared race"]);
         assert_eq!(kinds[0].extent(), "2 places");
         assert_eq!(kinds[0].smallest, "sanitizer/softmax/kernel.cu:25");
+    }
+
+    /// `out` is a result of the KV cache's.
+    #[test]
+    fn what_a_kernel_did_is_of_no_field() {
+        let mut verdict = samples::rejected();
+        verdict.submission.challenge = "kv_cache".to_owned();
+        let mut finding = verdict.failures()[0].clone();
+        finding.case = "sanitizer/attend/kernel.cu:25".to_owned();
+        finding.check = "out_of_bounds".to_owned();
+        finding.suspect = Some("out_of_bounds".to_owned());
+        verdict.findings = vec![finding];
+        assert_eq!(kinds(&verdict)[0].fields, [""; 0]);
     }
 
     #[test]

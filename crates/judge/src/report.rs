@@ -204,7 +204,7 @@ impl Report {
             let Some(suspect) = name(suspicion.check, &suspicion.leads) else { return true };
             let observation = &mut observations[suspicion.observation];
             observation.suspect = Some(suspect);
-            observation.message += &format!(" ({reason}: {suspect})");
+            observation.message += &format!(" ({reason}: {})", suspect.replace('_', " "));
             false
         });
     }

@@ -350,6 +350,58 @@ fn a_lane_that_its_mask_does_not_name() {
     assert_eq!(found.count, 16);
 }
 
+/// `%r6` is what each lane names: the eight of its tile.
+const TILES: &str = "and.b32 %r7, %r0, 24; mov.u32 %r8, 0xff; shl.b32 %r6, %r8, %r7;\n";
+
+#[test]
+fn tiles_of_a_warp_are_groups_of_their_own() {
+    let tiles = |operation: &str, right: &dyn Fn(u32) -> u32| {
+        let body = format!("{TILES}{operation} st.global.u32 [%rd1], %r5;");
+        clean("", &body, 1, 32, |y| assert!(y[..32].iter().copied().eq((0..32).map(right)), "{y:?}"));
+    };
+    tiles("shfl.sync.bfly.b32 %r5, %r0, 4, 31, %r6;", &|lane| lane ^ 4);
+    tiles("redux.sync.add.u32 %r5, %r0, %r6;", &|lane| 8 * (lane & 24) + 28);
+    tiles("setp.gt.u32 %p0, %r0, 9;\nvote.sync.ballot.b32 %r5, %p0, %r6;", &|lane| {
+        [0, 0xfc00, 0xff_0000, 0xff00_0000][lane as usize / 8]
+    });
+    tiles("shr.u32 %r9, %r0, 1; and.b32 %r9, %r9, 1; match.any.sync.b32 %r5, %r9, %r6;", &|lane| {
+        (if lane & 2 == 0 { 0x33 } else { 0xcc }) << (lane & 24)
+    });
+    tiles("mov.u32 %r5, %r0; bar.warp.sync %r6;", &|lane| lane);
+    // What alike lanes sum up among themselves: a mask that an operation gave.
+    tiles(
+        "and.b32 %r9, %r0, 3; match.any.sync.b32 %r10, %r9, -1; redux.sync.add.u32 %r5, %r0, %r10;",
+        &|lane| 8 * (lane & 3) + 4 * 28,
+    );
+}
+
+#[test]
+fn of_tiles_those_go_on_that_are_whole() {
+    // The second half of the third tile comes later than the rest of it, and than all others.
+    let late = "mov.u32 %r4, %r0; setp.lt.u32 %p0, %r0, 20;\n@%p0 bra A;\nadd.u32 %r4, %r4, 100;\nA:";
+    let body = format!("{TILES}{late} shfl.sync.bfly.b32 %r5, %r4, 4, 31, %r6; st.global.u32 [%rd1], %r5;");
+    clean("", &body, 1, 32, |y| {
+        let right = |lane: u32| (lane ^ 4) + if lane ^ 4 < 20 { 0 } else { 100 };
+        assert!(y[..32].iter().copied().eq((0..32).map(right)), "{y:?}");
+    });
+    let body = format!(
+        "{TILES}setp.lt.u32 %p0, %r0, 20;\n@!%p0 bra END;\nshfl.sync.bfly.b32 %r5, %r0, 4, 31, %r6; st.global.u32 [%rd1], %r5;\nEND: st.global.u32 [%rd1], %r0;"
+    );
+    let found = fault("", &body, 1, 32, Kind::InactiveLane);
+    assert!(found.detail.ends_with("0x00f00000 do not come"), "{}", found.detail);
+    assert_eq!(found.count, 8, "four lanes, which take from others what those do not have");
+}
+
+#[test]
+fn lanes_that_disagree_about_who_takes_part() {
+    let body = "setp.lt.u32 %p0, %r0, 8;\nselp.b32 %r6, 0xff, -1, %p0;\nshfl.sync.bfly.b32 %r5, %r0, 4, 31, %r6; st.global.u32 [%rd1], %r5;";
+    let found = fault("", body, 1, 32, Kind::WrongMask);
+    assert_eq!(
+        (found.count, found.detail.as_str()),
+        (24, "lane 8 names lanes 0xffffffff in an operation, of which lane 0 names 0x000000ff")
+    );
+}
+
 #[test]
 fn a_trap_ends_the_launch() {
     let body = "setp.eq.u32 %p0, %r0, 5;\n@%p0 trap;\nst.global.u32 [%rd1], %r0;";

@@ -480,26 +480,80 @@ impl Warp {
         }
     }
 
-    /// The mask of lanes that the first of the active ones names in an operation of the warp, and whether another names others.
+    /// The register that holds which lanes take part in an operation of the warp; none where all do.
     #[inline(always)]
-    fn named(&self, inst: &Inst, active: u32) -> (u32, bool) {
-        let reg = match inst.op {
-            Op::Shuffle(_) => inst.f,
-            Op::WarpSync => inst.a,
-            Op::Mma(_) | Op::LoadMatrix { .. } => return (u32::MAX, false),
-            _ => inst.b,
-        };
-        let masks = &self.regs.w32[reg.index()];
-        let named = masks[active.trailing_zeros() as usize];
-        let mut differ = 0;
-        for (lane, mask) in masks.iter().enumerate() {
-            differ |= (mask ^ named) & (active >> lane & 1).wrapping_neg();
+    fn naming(inst: &Inst) -> Option<Reg> {
+        match inst.op {
+            Op::Shuffle(_) => Some(inst.f),
+            Op::WarpSync => Some(inst.a),
+            Op::Mma(_) | Op::LoadMatrix { .. } => None,
+            _ => Some(inst.b),
         }
-        (named, differ != 0)
     }
 
-    /// Executes an operation of the warp, if all whom it names are here. Otherwise the fragment waits.
+    /// What the first of these lanes names in an operation of the warp, and which of them name the same.
+    #[inline(always)]
+    fn named(&self, inst: &Inst, lanes: u32) -> (u32, u32) {
+        let Some(reg) = Warp::naming(inst) else { return (u32::MAX, lanes) };
+        let masks = &self.regs.w32[reg.index()];
+        let named = masks[lanes.trailing_zeros() as usize];
+        let mut same = 0;
+        for (lane, mask) in masks.iter().enumerate() {
+            same |= u32::from(*mask == named) << lane;
+        }
+        (named, same & lanes)
+    }
+
+    /// Executes an operation of the warp, if all whom it names are here. Otherwise the fragment waits. Lanes that name different ones, as the
+    /// tiles of a warp do, are groups of their own.
     fn together(
+        &mut self,
+        current: usize,
+        active: u32,
+        inst: &Inst,
+        block: &mut Block,
+        machine: &mut Machine<'_>,
+        rare: impl Fn(&Inst, &[Box<[Reg]>], &mut Registers, u32) -> Option<u32> + Copy,
+    ) -> bool {
+        let (named, group) = self.named(inst, active);
+        if group == active {
+            return self.meet(current, active, inst, block, machine, rare);
+        }
+        let Fragment { pc, mask, meeting, state } = self.fragments[current];
+        let mut groups = vec![(named, group)];
+        let mut rest = active & !group;
+        while rest != 0 {
+            let (named, group) = self.named(inst, rest);
+            groups.push((named, group));
+            rest &= !group;
+        }
+        for &(named, group) in &groups {
+            let others = named & active & !group;
+            if others != 0 {
+                let (lane, other) = (group.trailing_zeros(), others.trailing_zeros());
+                let who = self.thread(lane);
+                let names = Warp::naming(inst).map_or(0, |reg| self.regs.w32[reg.index()][other as usize]);
+                machine.fault(Kind::WrongMask, pc, None, group.count_ones().into(), (block, who), || {
+                    format!("lane {lane} names lanes {named:#010x} in an operation, of which lane {other} names {names:#010x}")
+                });
+            }
+        }
+        if groups.iter().all(|(named, group)| named & self.live & !active & !group == 0) {
+            for (_, group) in groups {
+                self.meet(current, group, inst, block, machine, rare);
+            }
+            return true;
+        }
+        // Some wait for lanes that are elsewhere, and the others need not.
+        let apart = |mask| Fragment { pc, mask, meeting, state };
+        self.fragments[current] = apart(groups[0].1);
+        let ways = groups[1..].iter().map(|(_, group)| *group).chain([mask & !active]);
+        self.fragments.extend(ways.filter(|mask| *mask != 0).map(apart));
+        false
+    }
+
+    /// Lets lanes that name the same execute an operation of the warp, if all whom they name are here.
+    fn meet(
         &mut self,
         current: usize,
         active: u32,
@@ -509,19 +563,14 @@ impl Warp {
         rare: impl Fn(&Inst, &[Box<[Reg]>], &mut Registers, u32) -> Option<u32>,
     ) -> bool {
         let Fragment { pc, mask, state, .. } = self.fragments[current];
-        let thread = |warp: &Warp, lane: u32| (32 * warp.index as u32 + lane) as u16;
-        let (named, differ) = self.named(inst, active);
-        if differ || active & !named != 0 {
-            let unnamed = if differ { active } else { active & !named };
-            let who = thread(self, unnamed.trailing_zeros());
+        let first = active.trailing_zeros() as usize;
+        let named = Warp::naming(inst).map_or(u32::MAX, |reg| self.regs.w32[reg.index()][first]);
+        let unnamed = active & !named;
+        if unnamed != 0 {
+            let lane = unnamed.trailing_zeros();
+            let who = self.thread(lane);
             machine.fault(Kind::WrongMask, pc, None, unnamed.count_ones().into(), (block, who), || {
-                match differ {
-                    true => "lanes of a warp name different lanes in one operation".to_owned(),
-                    false => format!(
-                        "lane {} takes part in an operation of lanes {named:#010x}",
-                        unnamed.trailing_zeros()
-                    ),
-                }
+                format!("lane {lane} takes part in an operation of lanes {named:#010x}")
             });
         }
         let missing = named & self.live & !active;
@@ -529,7 +578,7 @@ impl Warp {
         let mut all = active;
         if elsewhere != 0 && state != State::Alone {
             let waiting = self.fragments.iter().filter(|other| other.state == State::Sync && other.pc == pc);
-            let also = waiting.fold(0, |lanes, other| lanes | other.mask);
+            let also = waiting.fold(0, |lanes, other| lanes | self.alike(inst, other.mask, named));
             if elsewhere & !also != 0 {
                 self.fragments[current].state = State::Sync;
                 return false;
@@ -537,7 +586,7 @@ impl Warp {
             all |= also;
         }
         if silent != 0 || elsewhere != 0 && state == State::Alone {
-            let who = thread(self, active.trailing_zeros());
+            let who = self.thread(active.trailing_zeros());
             machine.fault(Kind::InactiveLane, pc, None, active.count_ones().into(), (block, who), || {
                 format!("names lanes {named:#010x}, of which {missing:#010x} do not come")
             });
@@ -552,7 +601,7 @@ impl Warp {
                 let strays = rare(inst, &machine.kernel.lists, &mut self.regs, all).unwrap_or(0);
                 if strays != 0 {
                     let lane = strays.trailing_zeros();
-                    let who = thread(self, lane);
+                    let who = self.thread(lane);
                     machine.fault(
                         Kind::InactiveLane,
                         pc,
@@ -566,13 +615,25 @@ impl Warp {
         }
         if all != active {
             for other in &mut self.fragments {
-                if other.state == State::Sync && other.pc == pc {
+                if other.state == State::Sync && other.pc == pc && other.mask & all != 0 {
                     other.pc += 1;
                     other.state = State::Ready;
                 }
             }
         }
         true
+    }
+
+    /// Those of some lanes that execute an operation of the warp and name these in it.
+    fn alike(&self, inst: &Inst, lanes: u32, named: u32) -> u32 {
+        let lanes = lanes & self.regs.holds(inst.guard.reg, inst.guard.negated);
+        let Some(reg) = Warp::naming(inst) else { return lanes };
+        let masks = &self.regs.w32[reg.index()];
+        self::lanes(lanes).filter(|lane| masks[*lane] == named).fold(0, |same, lane| same | 1 << lane)
+    }
+
+    fn thread(&self, lane: u32) -> u16 {
+        (32 * self.index as u32 + lane) as u16
     }
 
     /// When no fragment can go on: whether one is made to. Otherwise the warp waits at a barrier.
