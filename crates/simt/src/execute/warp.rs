@@ -545,10 +545,10 @@ impl Warp {
             return true;
         }
         // Some wait for lanes that are elsewhere, and the others need not.
-        let apart = |mask| Fragment { pc, mask, meeting, state };
-        self.fragments[current] = apart(groups[0].1);
-        let ways = groups[1..].iter().map(|(_, group)| *group).chain([mask & !active]);
-        self.fragments.extend(ways.filter(|mask| *mask != 0).map(apart));
+        let ways = groups.iter().map(|(_, group)| *group).chain([mask & !active]);
+        let apart = ways.filter(|mask| *mask != 0).map(|mask| Fragment { pc, mask, meeting, state });
+        self.fragments.remove(current);
+        self.fragments.extend(apart);
         false
     }
 
