@@ -36,8 +36,11 @@ const VARIABLES_PART: u64 = 8;
 /// Characters that are kept of what a launch printed.
 const PRINTED_MOST: usize = 400;
 
-/// A call that took more is not made again in another order.
+/// A call that took more is not made again in another order, or with other contents of what nobody has written.
 const AGAIN_MOST: u64 = 1 << 22;
+
+/// What nobody has written may hold: nothing set, as flags and counters like it; numbers larger than any other; NaN and -1.
+const FILLS: [u8; 3] = [0x00, 0x7B, 0xFF];
 
 /// What a call asked of the device's memory.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -79,6 +82,22 @@ impl Traffic {
     }
 }
 
+/// How a call is made: in which order, and with what where nobody has written.
+#[derive(Debug, Clone, Copy)]
+struct Way {
+    schedule: Schedule,
+    fill: u8,
+}
+
+impl Default for Way {
+    fn default() -> Self {
+        let Settings { schedule, fill, .. } = Settings::default();
+        Self { schedule, fill }
+    }
+}
+
+const REVERSE: Way = Way { schedule: Schedule::Reverse, fill: memory::POISON };
+
 /// A fault, the cases in which it came up, and the call in which it did first.
 #[derive(Debug, Clone)]
 struct Seen {
@@ -87,12 +106,24 @@ struct Seen {
     /// Its turn among what the device of the first case saw.
     turn: usize,
     during: String,
+    /// Of the use of a value that nobody gave, whether results hang on it; none where that was not tried.
+    matters: Option<bool>,
 }
 
 impl Seen {
     /// What comes before what, by the first case and the turn in it.
     fn order(&self) -> (Option<usize>, usize) {
         (self.cases.first().copied(), self.turn)
+    }
+
+    /// How much it weighs. What is undefined may come out right here and wrong on a GPU.
+    fn severity(&self) -> Severity {
+        match (self.fault.kind, self.matters) {
+            (_, Some(false)) => Severity::Note,
+            (Kind::BarrierAfterExit, _) => Severity::Major,
+            (Kind::NeverWaited, _) => Severity::Minor,
+            _ => Severity::Critical,
+        }
     }
 
     /// Whether it is the same fault at the same place.
@@ -112,6 +143,8 @@ pub struct Emulated {
     memory: Memory,
     states: BTreeMap<StateId, Held>,
     seen: Vec<Seen>,
+    /// Which of them the present call used values in that nobody gave.
+    of_values: Vec<usize>,
     /// The case that is tried.
     case: usize,
     /// Operations whose results differ between two orders, and in which case and by which buffer first.
@@ -179,6 +212,7 @@ impl Emulated {
             memory: Memory::new(),
             states: BTreeMap::new(),
             seen: Vec::new(),
+            of_values: Vec::new(),
             case: 0,
             unordered: BTreeMap::new(),
             reordered: 0,
@@ -214,7 +248,8 @@ impl Emulated {
             seen.filter_map(|at| cases.get(at)).min_by_key(|case| case.weight()).map(|case| case.id())
         };
         let mut findings = Vec::new();
-        for Seen { fault, during, cases, .. } in &self.seen {
+        for seen in &self.seen {
+            let Seen { fault, during, cases, .. } = seen;
             let (kernel, name) = (&fault.kernel, fault.kind.name());
             let line = fault.line.to_string();
             let about = format!("{SANITIZER}{kernel}/{}", line.replace(' ', "_"));
@@ -223,11 +258,15 @@ impl Emulated {
                 Some(other) => format!("{name}_with_line_{}", other.line),
                 None => name.to_owned(),
             };
-            let message = format!("kernel `{kernel}`, {fault}, first in {during}");
+            let effect = match seen.matters {
+                Some(false) => "; no result hangs on it: they are the same whatever is there",
+                _ => "",
+            };
+            let message = format!("kernel `{kernel}`, {fault}, first in {during}{effect}");
             let dimension = Dimension::Correctness;
             findings.push(Finding {
                 seen_in: smallest(&mut cases.iter().copied()),
-                ..failed(&about, &check, dimension, severity(fault.kind), message, name)
+                ..failed(&about, &check, dimension, seen.severity(), message, name)
             });
         }
         if self.seen.is_empty() && self.launched {
@@ -283,13 +322,31 @@ impl Emulated {
         let pointers = lay_out(&mut self.memory);
         let began = self.instructions;
         let during = describe(call);
-        self.launch_all(call.operation, &plan, &pointers, Schedule::Forward, Some(&during))?;
+        self.of_values.clear();
+        self.launch_all(call.operation, &plan, &pointers, Way::default(), Some(&during))?;
         let buffers = self.memory.take();
-        if self.instructions - began < AGAIN_MOST && !self.unordered.contains_key(call.operation) {
-            let after = std::mem::replace(&mut self.memory, before);
-            let pointers = lay_out(&mut self.memory);
-            if self.launch_all(call.operation, &plan, &pointers, Schedule::Reverse, None).is_ok() {
-                self.compare(call.operation, &plan, &buffers);
+        if self.instructions - began < AGAIN_MOST {
+            let after = std::mem::replace(&mut self.memory, before.clone());
+            if !self.unordered.contains_key(call.operation) {
+                let pointers = lay_out(&mut self.memory);
+                if self.launch_all(call.operation, &plan, &pointers, REVERSE, None).is_ok() {
+                    self.compare(call.operation, &plan, &buffers);
+                }
+            }
+            if self.of_values.iter().any(|index| self.seen[*index].matters != Some(true)) {
+                let mut matters = false;
+                for fill in FILLS {
+                    self.memory = before.clone();
+                    let pointers = lay_out(&mut self.memory);
+                    self.memory.refill(fill);
+                    let way = Way { fill, ..Way::default() };
+                    let ran = self.launch_all(call.operation, &plan, &pointers, way, None);
+                    matters |= ran.is_err() || self.differing(&plan, &buffers).is_some();
+                }
+                for index in &self.of_values {
+                    let known = &mut self.seen[*index].matters;
+                    *known = Some(matters || *known == Some(true));
+                }
             }
             self.memory = after;
         }
@@ -302,7 +359,7 @@ impl Emulated {
         operation: &str,
         plan: &Plan,
         pointers: &[Pointer],
-        schedule: Schedule,
+        way: Way,
         during: Option<&str>,
     ) -> Result<(), Trouble> {
         let mut used: BTreeMap<usize, f64> = BTreeMap::new();
@@ -312,7 +369,8 @@ impl Emulated {
         let until = Instant::now() + PATIENCE;
         for launch in &plan.launches {
             let patience = until.saturating_duration_since(Instant::now());
-            let settings = Settings { schedule, limit: left, patience };
+            let Way { schedule, fill } = way;
+            let settings = Settings { schedule, limit: left, patience, fill };
             let report = self.launch(launch, pointers, &settings).map_err(|refusal| Fault::Launch {
                 message: format!("tribunal.toml, [operation.{operation}] `{}`: {refusal}", launch.kernel),
             })?;
@@ -402,17 +460,26 @@ impl Emulated {
             self.printed.insert(report.kernel.clone(), printed);
         }
         for fault in &report.faults {
-            match self.seen.iter_mut().find(|seen| seen.is(fault)) {
-                Some(seen) => {
+            let index = match self.seen.iter().position(|seen| seen.is(fault)) {
+                Some(index) => {
+                    let seen = &mut self.seen[index];
                     seen.fault.count += fault.count;
                     seen.cases.insert(self.case);
+                    index
                 }
-                None => self.seen.push(Seen {
-                    fault: fault.clone(),
-                    cases: BTreeSet::from([self.case]),
-                    turn: self.seen.len(),
-                    during: during.to_owned(),
-                }),
+                None => {
+                    self.seen.push(Seen {
+                        fault: fault.clone(),
+                        cases: BTreeSet::from([self.case]),
+                        turn: self.seen.len(),
+                        during: during.to_owned(),
+                        matters: None,
+                    });
+                    self.seen.len() - 1
+                }
+            };
+            if fault.kind.is_of_a_value() {
+                self.of_values.push(index);
             }
         }
     }
@@ -425,10 +492,11 @@ impl Emulated {
                 Some(known) => {
                     let count = known.fault.count + seen.fault.count;
                     let cases = &known.cases | &seen.cases;
+                    let matters = known.matters.max(seen.matters);
                     if seen.order() < known.order() {
                         *known = seen;
                     }
-                    (known.fault.count, known.cases) = (count, cases);
+                    (known.fault.count, known.cases, known.matters) = (count, cases, matters);
                 }
                 None => self.seen.push(seen),
             }
@@ -459,16 +527,21 @@ impl Emulated {
         (self.reordered > 0).then_some(Repeats { tried, differs })
     }
 
-    /// Notes what another order makes different, of what anybody sees afterwards.
+    /// Notes what another order makes different.
     fn compare(&mut self, operation: &'static str, plan: &Plan, first: &[memory::Buffer]) {
         self.reordered += 1;
-        for ((buffer, first), second) in plan.buffers.iter().zip(first).zip(self.memory.buffers()) {
-            let seen = matches!(buffer.role, Role::Output(_) | Role::State(_) | Role::Status);
-            if seen && first.bytes() != second.bytes() {
-                self.unordered.insert(operation, (self.case, buffer.name.clone()));
-                return;
-            }
+        if let Some(buffer) = self.differing(plan, first) {
+            self.unordered.insert(operation, (self.case, buffer));
         }
+    }
+
+    /// A buffer that holds something else than it did at first, of those that anybody sees afterwards.
+    fn differing(&self, plan: &Plan, first: &[memory::Buffer]) -> Option<String> {
+        let mut buffers = plan.buffers.iter().zip(first).zip(self.memory.buffers());
+        buffers.find_map(|((buffer, first), second)| {
+            let seen = matches!(buffer.role, Role::Output(_) | Role::State(_) | Role::Status);
+            (seen && !first.holds_what(second)).then(|| buffer.name.clone())
+        })
     }
 
     /// What comes of a call: its results, or that it was refused; and the state that it made or changed.
@@ -604,15 +677,6 @@ fn stopped(report: &Report) -> Fault {
     let fault = report.faults.iter().find(|fault| fault.kind.ends());
     let message = fault.map_or_else(|| "it did not finish".to_owned(), ToString::to_string);
     Fault::Device { message: format!("kernel `{}`, {message}", report.kernel) }
-}
-
-/// How much a fault weighs. What is undefined may come out right here and wrong on a GPU.
-fn severity(kind: Kind) -> Severity {
-    match kind {
-        Kind::BarrierAfterExit => Severity::Major,
-        Kind::NeverWaited => Severity::Minor,
-        _ => Severity::Critical,
-    }
 }
 
 impl Subject for Emulated {

@@ -429,17 +429,20 @@ impl<'a> Part<'a> {
                 if failed {
                     return Self::Fixed(Some(0.0));
                 }
-                let ratios = |name: &str| {
+                let ratios = |name: &str, full: f64| {
+                    // Nothing at all, as of scratch memory, has no logarithm: it is full marks, and among others no more than a little of it.
+                    let least = full / 100.0;
                     let of_name = measurements.iter().filter(|measurement| measurement.name == *name);
                     of_name
                         .map(|measurement| {
                             let ratio = measurement.value / measurement.floor.unwrap_or(1.0);
+                            let ratio = if ratio == 0.0 { least } else { ratio };
                             (Thing::of(&measurement.workload), ratio.ln())
                         })
                         .collect()
                 };
                 let scales = rubric.scales.iter().filter(|(_, scale)| scale.dimension == dimension);
-                Self::Scales(scales.map(|(name, scale)| (scale, ratios(name))).collect())
+                Self::Scales(scales.map(|(name, scale)| (scale, ratios(name, scale.full))).collect())
             }
             Dimension::Tests | Dimension::Analysis => Self::Fixed(share_of_passes(dimension, findings)),
         }

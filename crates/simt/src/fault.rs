@@ -28,8 +28,10 @@ pub enum Kind {
     DivergentBarrier,
     /// A barrier of all threads is met after some have ended.
     BarrierAfterExit,
-    /// A shuffle asks a lane that takes no part in it, or names lanes that never come.
+    /// A shuffle asks a lane that takes no part in it.
     InactiveLane,
+    /// An operation of a warp names lanes that never come.
+    MissingLanes,
     /// An operation of a warp is executed by a lane that its mask does not name, or lanes disagree about the mask.
     WrongMask,
     /// Threads wait for each other, and none goes on.
@@ -57,6 +59,7 @@ impl Kind {
             Kind::DivergentBarrier => "divergent_barrier",
             Kind::BarrierAfterExit => "barrier_after_exit",
             Kind::InactiveLane => "inactive_lane",
+            Kind::MissingLanes => "missing_lanes",
             Kind::WrongMask => "wrong_mask",
             Kind::Deadlock => "deadlock",
             Kind::Endless => "endless",
@@ -64,6 +67,11 @@ impl Kind {
             Kind::BadBarrier => "bad_barrier",
             Kind::NeverWaited => "never_waited",
         }
+    }
+
+    /// Whether it is the use of a value that nobody gave: it matters only where something comes of the value.
+    pub fn is_of_a_value(self) -> bool {
+        matches!(self, Kind::Uninitialised | Kind::InactiveLane)
     }
 
     /// Whether the launch cannot go on after it.
@@ -181,6 +189,20 @@ impl Faults {
             detail,
         };
         self.list.push((pc, fault));
+    }
+
+    /// Forgets those that were none, by instruction and that of the other access.
+    pub fn retain(&mut self, mut keep: impl FnMut(u32, Option<u32>) -> bool) {
+        let known = std::mem::take(&mut self.known);
+        let kept =
+            known.into_iter().filter(|((_, pc, other), _)| keep(*pc, (*other != u32::MAX).then_some(*other)));
+        let mut kept: Vec<usize> = kept.map(|(_, index)| index).collect();
+        kept.sort_unstable();
+        let mut index = 0;
+        self.list.retain(|_| {
+            index += 1;
+            kept.binary_search(&(index - 1)).is_ok()
+        });
     }
 
     /// All, by kind and place. Instructions of one line are told together.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::fault::Fault;
-use crate::memory::Pointer;
+use crate::memory::{POISON, Pointer};
 use crate::meter::Meter;
 
 /// An argument of a kernel.
@@ -69,11 +69,15 @@ pub struct Settings {
     pub limit: u32,
     /// How long it may take: not every instruction takes the same.
     pub patience: Duration,
+    /// What each byte holds that nobody has written, and what a lane gets from one that takes no part. Results that change with it hang on
+    /// what is undefined.
+    pub fill: u8,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { schedule: Schedule::Forward, limit: 1 << 31, patience: Duration::from_secs(3600) }
+        let patience = Duration::from_secs(3600);
+        Settings { schedule: Schedule::Forward, limit: 1 << 31, patience, fill: POISON }
     }
 }
 

@@ -23,7 +23,7 @@ pub enum Role {
 pub struct Pointer(pub u64);
 
 /// Bits, one for each byte or sector.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Bitmap(Vec<u64>);
 
 impl Bitmap {
@@ -136,6 +136,28 @@ impl Buffer {
         &self.bytes
     }
 
+    /// Puts something else where nobody wrote.
+    pub fn refill(&mut self, fill: u8) {
+        let Some(written) = &self.written else { return };
+        for (index, byte) in self.bytes.iter_mut().enumerate() {
+            if !written.has(index, 1) {
+                *byte = fill;
+            }
+        }
+    }
+
+    /// Whether the same bytes of both are written, and hold the same.
+    pub fn holds_what(&self, other: &Buffer) -> bool {
+        match (&self.written, &other.written) {
+            (None, None) => self.bytes == other.bytes,
+            (Some(one), Some(two)) => {
+                let alike = |index: usize| self.bytes[index] == other.bytes[index] || !one.has(index, 1);
+                one == two && self.bytes.len() == other.bytes.len() && (0..self.bytes.len()).all(alike)
+            }
+            _ => false,
+        }
+    }
+
     /// The first byte that nobody wrote.
     pub fn first_unwritten(&self) -> Option<usize> {
         let written = self.written.as_ref()?;
@@ -149,8 +171,8 @@ impl Buffer {
     }
 }
 
-/// What uninitialised memory holds: as an f32 a large negative number, as an index far out of any buffer.
-pub(crate) const POISON: u8 = 0xCD;
+/// What uninitialised memory holds if nothing else is asked for: as an f32 a large negative number, as an index far out of any buffer.
+pub const POISON: u8 = 0xCD;
 
 /// The memory of a device.
 #[derive(Debug, Clone, Default)]
@@ -182,6 +204,11 @@ impl Memory {
         let segment = BUFFERS + u32::try_from(self.buffers.len()).expect("far fewer buffers than segments");
         self.buffers.push(buffer);
         Pointer(generic(segment, 0))
+    }
+
+    /// Puts something else where nobody wrote to a buffer.
+    pub fn refill(&mut self, fill: u8) {
+        self.buffers.iter_mut().for_each(|buffer| buffer.refill(fill));
     }
 
     /// Takes all buffers out, in the order in which they were made. What modules keep in variables stays.

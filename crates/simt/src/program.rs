@@ -530,6 +530,13 @@ pub enum Atomic {
     Decrement,
 }
 
+impl Atomic {
+    /// Whether it is right whatever its thread read there before: swaps if that still holds, or leaves what is better.
+    pub(crate) fn finds_out(self) -> bool {
+        matches!(self, Atomic::CompareAndSwap | Atomic::Min | Atomic::Max)
+    }
+}
+
 /// Types of atomic operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]

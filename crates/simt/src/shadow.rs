@@ -5,8 +5,12 @@
 //! word race if they are of two threads, one writes, not both are atomic, and nothing orders the earlier before the later. What orders:
 //!
 //! - within a block, barriers: [`Clocks`] hold for each warp up to which tick it has seen what each other did. `__syncwarp` moves a warp's
-//!   own; a shuffle orders no memory, as CUDA says.
-//! - between blocks, a fence and an atomic operation of which another block later sees the result: [`Releases`].
+//!   own; a shuffle orders no memory, as CUDA says. And a fence and an atomic operation of which another warp later sees the result, as of a
+//!   lock: [`Handed`].
+//! - between blocks, the same: [`Releases`].
+//!
+//! A plain read that the same warp goes on to try in an operation that finds out if it was too old (compare-and-swap, minimum, maximum)
+//! races with no such operation.
 //!
 //! Two reads by two threads are remembered as one thread of a set of warps, so some races with the first of several readers go unseen. A
 //! thread that is accused has raced.
@@ -35,7 +39,7 @@ pub(crate) struct Mark {
 }
 
 impl Mark {
-    fn warp(&self) -> usize {
+    pub fn warp(&self) -> usize {
         usize::from(self.thread) / 32
     }
 }
@@ -55,6 +59,9 @@ pub(crate) struct Cell {
     /// Whether several threads of one warp are among them.
     crowd: bool,
 }
+
+/// What warps of a block have let each other see, by the location of an atomic operation: up to which tick what each did.
+pub(crate) type Handed = HashMap<u64, Vec<u32>>;
 
 /// Up to which tick each warp of a block has seen what each other did.
 #[derive(Debug, Clone)]
@@ -94,13 +101,19 @@ impl Clocks {
         }
     }
 
+    /// A warp has seen what another let it see.
+    pub fn join(&mut self, warp: usize, seen: &[u32]) {
+        let row = &mut self.seen[warp * self.warps..][..self.warps];
+        row.iter_mut().zip(seen).for_each(|(known, &seen)| *known = (*known).max(seen));
+    }
+
     /// Up to which tick a warp has seen what each did.
     pub fn row(&self, warp: usize) -> &[u32] {
         &self.seen[warp * self.warps..][..self.warps]
     }
 
     #[inline]
-    fn sees(&self, warp: usize, mark: &Mark) -> bool {
+    pub fn sees(&self, warp: usize, mark: &Mark) -> bool {
         mark.tick < self.seen[warp * self.warps + mark.warp()]
     }
 
@@ -153,6 +166,11 @@ impl Release {
         Release { place: 0, tick, warp, seen: Arc::clone(seen), acquired: Arc::clone(acquired) }
     }
 
+    fn lets_see_what(&self, other: &Release) -> bool {
+        (self.tick, self.warp, &self.seen, &self.acquired)
+            == (other.tick, other.warp, &other.seen, &other.acquired)
+    }
+
     /// Whether what its block did at a mark is among it.
     fn holds(&self, mark: &Mark) -> bool {
         mark.tick < if mark.warp() == self.warp { self.tick } else { self.seen[mark.warp()] }
@@ -164,10 +182,15 @@ pub(crate) type Acquired = Vec<(u64, u32)>;
 
 impl Releases {
     pub fn release(&mut self, address: u64, block: u32, release: Release) {
-        self.count += 1 + release.acquired.len() / 8;
         let location = self.locations.entry(address).or_default();
+        let of_block = location.blocks.entry(block).or_default();
+        // Who asks again and again lets nobody see anything new.
+        if of_block.last().is_some_and(|last| last.lets_see_what(&release)) {
+            return;
+        }
+        self.count += 1 + release.acquired.len() / 8;
         location.count += 1;
-        location.blocks.entry(block).or_default().push(Release { place: location.count, ..release });
+        of_block.push(Release { place: location.count, ..release });
     }
 
     pub fn is_empty(&self) -> bool {
@@ -439,6 +462,15 @@ impl Shadow {
     pub fn clear(&mut self) {
         self.lines.fill_with(Line::default);
         self.apart = 0;
+    }
+
+    /// The last read of a cell.
+    pub fn reader(&self, index: usize) -> Mark {
+        match &self.lines[index / LINE] {
+            Line::Clean => Mark::default(),
+            Line::Whole(whole) => whole.read.cell(index % LINE),
+            Line::Cells(cells) => cells[index % LINE].read,
+        }
     }
 
     #[inline]

@@ -335,7 +335,7 @@ fn a_shuffle_in_a_branch_of_one_lane() {
     let body = "setp.ne.u32 %p0, %r0, 0;\n@%p0 bra SKIP;\nshfl.sync.down.b32 %r4, %r0, 1, 31, -1;\nst.global.u32 [%rd1], %r4;\nSKIP:";
     let found = fault("", body, 1, 32, Kind::InactiveLane);
     assert_eq!(found.detail, "lane 0 takes the value of a lane that takes no part", "the others have ended");
-    let found = fault("", &format!("{body} st.global.u32 [%rd1], %r0;"), 1, 32, Kind::InactiveLane);
+    let found = fault("", &format!("{body} st.global.u32 [%rd1], %r0;"), 1, 32, Kind::MissingLanes);
     assert!(found.detail.contains("0xfffffffe do not come"), "the others wait: {}", found.detail);
     // Lanes that come later are waited for.
     let later = "mov.u32 %r4, %r0; setp.lt.u32 %p0, %r0, 16;\n@%p0 bra A;\nadd.u32 %r4, %r4, 100;\nA: shfl.sync.bfly.b32 %r5, %r4, 16, 31, -1; st.global.u32 [%rd1], %r5;";
@@ -387,9 +387,9 @@ fn of_tiles_those_go_on_that_are_whole() {
     let body = format!(
         "{TILES}setp.lt.u32 %p0, %r0, 20;\n@!%p0 bra END;\nshfl.sync.bfly.b32 %r5, %r0, 4, 31, %r6; st.global.u32 [%rd1], %r5;\nEND: st.global.u32 [%rd1], %r0;"
     );
-    let found = fault("", &body, 1, 32, Kind::InactiveLane);
+    let found = fault("", &body, 1, 32, Kind::MissingLanes);
     assert!(found.detail.ends_with("0x00f00000 do not come"), "{}", found.detail);
-    assert_eq!(found.count, 8, "four lanes, which take from others what those do not have");
+    assert_eq!(found.count, 4);
 }
 
 #[test]
@@ -453,6 +453,83 @@ fn a_lock_within_a_warp_is_passed_on() {
         atom.shared.add.u32 %r5, [%rd3+4], 1; membar.cta; atom.shared.exch.b32 %r6, [%rd3], 0; mov.u32 %r10, 1;\n\
         NEXT: setp.eq.u32 %p2, %r10, 0;\n@%p2 bra TRY;\nbar.sync 0;\nld.shared.u32 %r7, [%rd3+4]; st.global.u32 [%rd1], %r7;";
     clean(SHARED, body, 1, 64, |y| assert!(y[..64].iter().all(|&value| value == 64)));
+}
+
+/// `%rd3` is a lock, and a count lies behind it; both are zero.
+const LOCK: &str = "mov.u64 %rd3, s; setp.eq.u32 %p0, %r0, 0;\n@%p0 st.shared.u32 [%rd3], 0;\n@%p0 st.shared.u32 [%rd3+4], 0;\nbar.sync 0;\n";
+/// Takes the lock, adds one, lets go.
+const LOCKED: &str = "TRY: atom.shared.cas.b32 %r4, [%rd3], 0, 1; setp.ne.u32 %p1, %r4, 0;\n@%p1 bra TRY;\n\
+    membar.cta; ld.shared.u32 %r5, [%rd3+4]; add.u32 %r5, %r5, 1; st.shared.u32 [%rd3+4], %r5; membar.cta;\n\
+    atom.shared.exch.b32 %r6, [%rd3], 0;\n";
+
+#[test]
+fn a_lock_that_each_thread_waits_for_is_passed_on_and_orders() {
+    let read = "bar.sync 0;\nld.shared.u32 %r7, [%rd3+4]; st.global.u32 [%rd1], %r7;";
+    clean(SHARED, &format!("{LOCK}{LOCKED}{read}"), 1, 64, |y| {
+        assert!(y[..64].iter().all(|&count| count == 64), "{y:?}");
+    });
+    // Of one thread of each warp.
+    let leaders = "and.b32 %r8, %r0, 31; setp.ne.u32 %p2, %r8, 0;\n@%p2 bra DONE;\n";
+    clean(SHARED, &format!("{LOCK}{leaders}{LOCKED}DONE: {read}"), 1, 128, |y| {
+        assert!(y[..128].iter().all(|&count| count == 4), "{y:?}");
+    });
+    // Without fences it orders nothing.
+    let unfenced = LOCKED.replace("membar.cta;", "");
+    fault(SHARED, &format!("{LOCK}{leaders}{unfenced}DONE: {read}"), 1, 128, Kind::SharedRace);
+}
+
+/// A plain look at what others change is right where what comes of it is tried: the look may have been at something old.
+#[test]
+fn a_look_that_is_tried_is_no_race() {
+    let begin = "mov.u64 %rd3, s; setp.eq.u32 %p0, %r0, 0;\n@%p0 st.shared.u32 [%rd3], 0;\nbar.sync 0;\n";
+    let read = "bar.sync 0;\nld.shared.u32 %r7, [%rd3]; st.global.u32 [%rd1], %r7;";
+    let sum = "ld.shared.u32 %r4, [%rd3];\nAGAIN: mov.u32 %r5, %r4; add.u32 %r6, %r5, 1;\n\
+        atom.shared.cas.b32 %r4, [%rd3], %r5, %r6; setp.ne.u32 %p1, %r4, %r5;\n@%p1 bra AGAIN;\n";
+    clean(SHARED, &format!("{begin}{sum}{read}"), 1, 128, |y| {
+        assert!(y[..128].iter().all(|&sum| sum == 128))
+    });
+    let most = "ld.shared.u32 %r4, [%rd3]; setp.ge.u32 %p1, %r4, %r0;\n@%p1 bra DONE;\n\
+        atom.shared.max.u32 %r5, [%rd3], %r0;\nDONE: ";
+    clean(SHARED, &format!("{begin}{most}{read}"), 1, 128, |y| {
+        assert!(y[..128].iter().all(|&most| most == 127))
+    });
+    // To add to what one has looked at finds nothing out, and to look at the end is no try.
+    let counted = "ld.shared.u32 %r4, [%rd3]; st.global.u32 [%rd1], %r4; atom.shared.add.u32 %r5, [%rd3], 1;";
+    fault(SHARED, &format!("{begin}{counted}"), 1, 64, Kind::SharedRace);
+    let early = "atom.shared.max.u32 %r5, [%rd3], %r0; ld.shared.u32 %r7, [%rd3]; st.global.u32 [%rd1], %r7;";
+    fault(SHARED, &format!("{begin}{early}"), 1, 64, Kind::SharedRace);
+}
+
+/// What is undefined is what one asks for.
+#[test]
+fn what_nobody_gave_can_be_filled_with_anything() {
+    let run = |body: &str, fill: u8| {
+        let kernel = kernel(2, SHARED, &format!("{PLACES}{SLOT}{body}\nret;"));
+        let mut memory = Memory::new();
+        let x = with_u32s(&mut memory, "x", Role::Input, 0..64);
+        let y = room(&mut memory, "y", 64);
+        memory.refill(fill);
+        let launch = Launch {
+            grid: [1, 1, 1],
+            block: [32, 1, 1],
+            shared: 0,
+            arguments: vec![Argument::Pointer(x), Argument::Pointer(y)],
+        };
+        let settings = Settings { fill, ..Settings::default() };
+        let report = execute::launch(&kernel, &launch, &mut memory, &settings).expect("a launch");
+        assert!(report.faults.iter().all(|fault| fault.kind.is_of_a_value()), "{:?}", report.faults);
+        (report.faults.len(), u32s(&memory, y))
+    };
+    for body in [
+        "ld.shared.u32 %r4, [%rd3]; st.global.u32 [%rd1], %r4;",
+        "ld.global.u32 %r4, [%rd1]; st.global.u32 [%rd1], %r4;",
+        "setp.gt.u32 %p0, %r0, 7;\n@%p0 ret;\nshfl.sync.down.b32 %r4, %r0, 8, 31, 0xff; st.global.u32 [%rd1], %r4;",
+    ] {
+        for fill in [0x00, 0x7B, 0xFF] {
+            let (faults, y) = run(body, fill);
+            assert_eq!((faults, y[0]), (1, u32::from_ne_bytes([fill; 4])), "{body}");
+        }
+    }
 }
 
 #[test]

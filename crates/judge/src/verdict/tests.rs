@@ -107,6 +107,20 @@ fn what_was_not_assessed_is_left_out_of_the_weights() {
     assert_eq!(verdict.dimensions[&Dimension::Analysis].score, None);
 }
 
+/// As scratch memory may be.
+#[test]
+fn nothing_at_all_is_full_marks() {
+    let score = |values: &[f64]| {
+        let mut evidence = evidence(vec![finding("basic/a", "dx", Pass, Note)]);
+        evidence.measurements = values.iter().map(|value| time(*value)).collect();
+        let verdict = Verdict::new(evidence, &Rubric::parse(RUBRIC).unwrap());
+        verdict.dimensions[&Dimension::Performance].score.unwrap()
+    };
+    assert_eq!(score(&[0.0]), 100.0);
+    assert!(score(&[0.0, 1e5]) < 40.0, "and does not hide what is bad");
+    assert_eq!(score(&[f64::NAN]), 0.0);
+}
+
 #[test]
 fn what_was_seen_of_a_kernel_is_replayed_by_its_name_unless_that_could_mean_something_to_a_shell() {
     let command = |case: &str| {

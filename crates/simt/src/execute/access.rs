@@ -44,12 +44,33 @@ impl Group {
         self.offsets[self.mask.trailing_zeros() as usize]
     }
 
+    /// What tells where a lane goes to from all other places that threads share.
+    fn location(&self, lane: usize) -> Option<u64> {
+        match self.target {
+            Target::Shared => Some(self.offsets[lane]),
+            Target::Global(place) => Some((place as u64 + 1) << address::OFFSET_BITS | self.offsets[lane]),
+            Target::Local | Target::Param | Target::Nowhere => None,
+        }
+    }
+
     /// Bytes from one lane's storage to the next one's, where that is the same for all. `size` is of what each accesses.
     fn step(&self, size: usize) -> Option<usize> {
         match self.target {
             Target::Local => None,
             _ if self.one => Some(0),
             _ => self.row.then_some(size),
+        }
+    }
+}
+
+/// A warp sees what others of its block let be seen by what they put there.
+fn take_over(group: &Group, mask: u32, warp: &Warp, block: &mut Block) {
+    if block.handed.is_empty() {
+        return;
+    }
+    for location in lanes(mask).filter_map(|lane| group.location(lane)) {
+        if let Some(seen) = block.handed.get(&location) {
+            block.clocks.join(warp.index, seen);
         }
     }
 }
@@ -595,8 +616,12 @@ impl Machine<'_> {
             let starts = self.starts(&group, warp.index);
             self.check_written(&group, &starts, mask, &request, block);
             self.check_races(&group, mask, 0, &request, block);
-            if strong && matches!(group.target, Target::Global(_)) {
-                self.acquire(&addresses, mask, block);
+            if strong {
+                take_over(&group, mask, warp, block);
+                if matches!(group.target, Target::Global(_)) {
+                    self.polls += 1;
+                    self.acquire(&addresses, mask, block);
+                }
             }
             let (bytes, _) = self.storage(block, group.target);
             let from = Source { bytes, starts: &starts, mask, step: group.step(size) };
@@ -644,10 +669,45 @@ impl Machine<'_> {
                     }
                     same
                 });
-                if strong && matches!(group.target, Target::Global(_)) {
+                if strong {
                     let release = matches!(access.order, Order::Release | Order::AcquireRelease);
-                    self.release(&addresses, mask, release, pc, warp, block);
+                    self.hand_over(&group, mask, release, warp, block);
+                    if matches!(group.target, Target::Global(_)) {
+                        self.release(&addresses, mask, release, pc, warp, block);
+                    }
                 }
+            }
+        }
+    }
+
+    /// Within a block, what a warp did before is visible to whoever sees what was put there: all of it by an operation that releases, what
+    /// came before its last fence by any other.
+    fn hand_over(&self, group: &Group, mask: u32, releases: bool, warp: &Warp, block: &mut Block) {
+        let ticks = if releases { [self.tick; LANES] } else { warp.fenced_for_block };
+        for lane in lanes(mask).filter(|&lane| ticks[lane] != 0) {
+            let Some(location) = group.location(lane) else { return };
+            let row = block.clocks.row(warp.index);
+            let seen = block.handed.entry(location).or_insert_with(|| vec![0; row.len()]);
+            seen.iter_mut().zip(row).for_each(|(seen, &row)| *seen = (*seen).max(row));
+            seen[warp.index] = seen[warp.index].max(ticks[lane]);
+        }
+    }
+
+    /// Notes plain reads of the same words that the warp did since it last met.
+    fn note_tried(&mut self, group: &Group, mask: u32, warp: &Warp, block: &Block) {
+        let (shadow, cell) = match group.target {
+            Target::Shared => (&block.shared_shadow, 4),
+            Target::Global(place) => match &self.shadows[place] {
+                Some(shadow) => (shadow, cell_bytes(self.memory.at(place).element())),
+                None => return,
+            },
+            Target::Local | Target::Param | Target::Nowhere => return,
+        };
+        for lane in lanes(mask) {
+            let read = shadow.reader(group.offsets[lane] as usize / cell);
+            let own = read.tick != 0 && read.block == block.index && read.warp() == warp.index;
+            if own && !read.atomic && !block.clocks.sees(warp.index, &read) {
+                self.tried.insert(read.pc);
             }
         }
     }
@@ -759,10 +819,16 @@ impl Machine<'_> {
             let starts = self.starts(&group, warp.index);
             self.check_written(&group, &starts, mask, &request, block);
             let global = matches!(group.target, Target::Global(_));
+            let release = matches!(access.order, Order::Release | Order::AcquireRelease);
+            take_over(&group, mask, warp, block);
+            self.hand_over(&group, mask, release, warp, block);
             if global && scope == Scope::Device {
+                self.polls += 1;
                 self.acquire(&addresses, mask, block);
-                let release = matches!(access.order, Order::Release | Order::AcquireRelease);
                 self.release(&addresses, mask, release, pc, warp, block);
+            }
+            if op.finds_out() {
+                self.note_tried(&group, mask, warp, block);
             }
             self.check_races(&group, mask, 0, &request, block);
             let (bytes, mut written) = self.storage(block, group.target);

@@ -2,8 +2,8 @@
 
 use crate::fault::{Kind, Line};
 use crate::launch::Schedule;
-use crate::memory::{Bitmap, POISON};
-use crate::shadow::{Acquired, Clocks, Shadow};
+use crate::memory::Bitmap;
+use crate::shadow::{Acquired, Clocks, Handed, Shadow};
 
 use super::Machine;
 use super::barrier::Barriers;
@@ -25,6 +25,7 @@ pub(super) struct Block {
     pub local_written: Bitmap,
     pub clocks: Clocks,
     pub acquired: Acquired,
+    pub handed: Handed,
     pub barriers: Barriers,
 }
 
@@ -38,13 +39,14 @@ impl Block {
             index: 0,
             ctaid: [0; 3],
             warps: (0..warps).map(|warp| Warp::new(warp, threads, machine.kernel)).collect(),
-            shared: vec![POISON; shared],
+            shared: vec![machine.fill; shared],
             shared_written: Bitmap::new(shared),
             shared_shadow: Shadow::new(shared.div_ceil(4)),
-            local: vec![POISON; local],
+            local: vec![machine.fill; local],
             local_written: Bitmap::new(local),
             clocks: Clocks::new(warps),
             acquired: Acquired::new(),
+            handed: Handed::new(),
             barriers: Barriers::default(),
         }
     }
@@ -54,13 +56,14 @@ impl Block {
         let [x, y, _] = machine.launch.grid;
         self.index = index;
         self.ctaid = [index % x, index / x % y, index / x / y];
-        self.shared.fill(POISON);
+        self.shared.fill(machine.fill);
         self.shared_written.clear();
         self.shared_shadow.clear();
-        self.local.fill(POISON);
+        self.local.fill(machine.fill);
         self.local_written.clear();
         self.clocks.clear();
         self.acquired.clear();
+        self.handed.clear();
         self.barriers = Barriers::default();
         for warp in &mut self.warps {
             warp.begin(self.ctaid, machine);
@@ -69,7 +72,7 @@ impl Block {
 
     /// Runs for about so many instructions; whether all threads have come to their end.
     pub fn run(&mut self, slice: u32, machine: &mut Machine<'_>) -> bool {
-        let begin = machine.tick;
+        let (begin, polls) = (machine.tick, machine.polls);
         loop {
             let mut advanced = false;
             let mut done = true;
@@ -118,7 +121,8 @@ impl Block {
                 self.deadlock(machine);
                 return false;
             }
-            if machine.tick - begin >= slice {
+            // Who looks again and again may wait for another.
+            if machine.tick - begin >= slice || machine.polls - polls >= super::POLLS {
                 return false;
             }
         }

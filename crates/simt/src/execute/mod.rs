@@ -11,14 +11,14 @@ mod copies;
 mod print;
 mod warp;
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::time::Instant;
 
 use crate::fault::{Faults, Kind, Thread};
 use crate::launch::{Launch, Refusal, Report, Schedule, Settings};
 use crate::memory::{Memory, Role};
 use crate::meter::Counts;
-use crate::program::{Kernel, LANES, Space};
+use crate::program::{Kernel, LANES, Op, Space};
 use crate::shadow::{Releases, Shadow};
 
 use block::Block;
@@ -29,6 +29,8 @@ const THREADS_MAX: u64 = 1024;
 const SHARED_MAX: u64 = 227 * 1024;
 /// Instructions after which a block lets others go on.
 const SLICE: u32 = 1 << 21;
+/// Atomic operations and volatile reads of global memory after which it does so too.
+const POLLS: u64 = 1 << 12;
 /// Instructions after which the clock is looked at, which takes as long as some of them.
 const LOOK: u32 = 4096;
 /// Blocks that may be under way at a time.
@@ -68,16 +70,25 @@ pub fn launch(
         tick: 0,
         limit: settings.limit,
         schedule: settings.schedule,
+        fill: settings.fill,
         random: match settings.schedule {
             Schedule::Random(seed) => seed,
             Schedule::Forward | Schedule::Reverse => 0,
         },
         until: Instant::now() + settings.patience,
         look_at: 0,
+        polls: 0,
+        tried: HashSet::new(),
         ended: false,
     };
     machine.run();
-    let Machine { faults, counts, printed, ended, .. } = machine;
+    let Machine { mut faults, counts, printed, tried, ended, .. } = machine;
+    let finds_out = |pc: u32| matches!(kernel.code[pc as usize].op, Op::Atomic(op, ..) if op.finds_out());
+    faults.retain(|pc, other| {
+        !other.is_some_and(|other| {
+            tried.contains(&pc) && finds_out(other) || tried.contains(&other) && finds_out(pc)
+        })
+    });
     Ok(Report {
         kernel: kernel.name.clone(),
         faults: faults.finish(),
@@ -177,10 +188,16 @@ pub(crate) struct Machine<'a> {
     tick: u32,
     limit: u32,
     schedule: Schedule,
+    /// What memory holds that nobody has written.
+    fill: u8,
     random: u64,
     until: Instant,
     /// When the clock is looked at next.
     look_at: u32,
+    /// Atomic operations and volatile reads of global memory so far.
+    polls: u64,
+    /// Plain reads that their warp went on to try in an operation that finds out if they were too old.
+    tried: HashSet<u32>,
     /// Whether nothing goes on.
     ended: bool,
 }

@@ -7,7 +7,8 @@
 use crate::alu;
 use crate::fault::Kind;
 use crate::launch::Schedule;
-use crate::program::{Inst, Kernel, LANES, NEVER, Op, Preset, Reg, Scope, Special};
+use crate::memory::POISON;
+use crate::program::{Inst, Kernel, LANES, NEVER, Op, Order, Preset, Reg, Scope, Special};
 use crate::registers::Registers;
 
 use super::Machine;
@@ -57,6 +58,9 @@ struct Meeting {
     next: Option<u32>,
 }
 
+/// Looks at what others may change after which lanes that wait for those who look go on without them.
+const LOOKS: u32 = 64;
+
 /// A warp.
 #[derive(Debug, Default)]
 pub(super) struct Warp {
@@ -69,7 +73,11 @@ pub(super) struct Warp {
     meetings: Vec<Meeting>,
     /// When each lane last made what it had done visible to the device; 0 if never.
     pub fenced: [u32; LANES],
+    /// The same, to its block at least.
+    pub fenced_for_block: [u32; LANES],
     pub copies: Copies,
+    /// Looks at what others may change since lanes last met, while some wait to.
+    looks: u32,
     /// Whether it waits at a barrier of the block.
     waits: bool,
     /// Whether its presets are in place.
@@ -88,7 +96,9 @@ impl Warp {
         self.fragments.push(Fragment { pc: 0, mask: self.born, meeting: None, state: State::Ready });
         self.meetings.clear();
         self.fenced = [0; LANES];
+        self.fenced_for_block = [0; LANES];
         self.copies = Copies::default();
+        self.looks = 0;
         self.waits = false;
         let moved = |preset: &Preset| matches!(preset, Preset::Special(Special::Ctaid(_)));
         // Nothing writes to presets, so of another block only its own index is new.
@@ -331,6 +341,11 @@ impl Warp {
                             machine.load(inst, &access, pc, active, self, block);
                         }
                         pc += 1;
+                        if access.order != Order::Weak && self.keeps_others_waiting() {
+                            self.fragments[current].pc = pc;
+                            self.let_go();
+                            continue 'fragments;
+                        }
                     }
                     Op::Store(access) => {
                         if active != 0 {
@@ -343,10 +358,18 @@ impl Warp {
                             machine.atomic(inst, (op, ty), &access, scope, pc, active, self, block);
                         }
                         pc += 1;
+                        if self.keeps_others_waiting() {
+                            self.fragments[current].pc = pc;
+                            self.let_go();
+                            continue 'fragments;
+                        }
                     }
                     Op::Fence(scope) => {
-                        if scope == Scope::Device {
-                            lanes(active).for_each(|lane| self.fenced[lane] = machine.tick);
+                        for lane in lanes(active) {
+                            self.fenced_for_block[lane] = machine.tick;
+                            if scope == Scope::Device {
+                                self.fenced[lane] = machine.tick;
+                            }
                         }
                         pc += 1;
                     }
@@ -473,11 +496,35 @@ impl Warp {
                 continue;
             }
             self.meetings[index].expected = 0;
+            self.looks = 0;
             self.fragments.push(Fragment { pc: pc + 1, mask: arrived, meeting: next, state: State::Ready });
         }
         while self.meetings.last().is_some_and(|meeting| meeting.expected == 0) {
             self.meetings.pop();
         }
+    }
+
+    /// Counts a look at what others may change; whether there were many by now while some lanes wait for those that look.
+    fn keeps_others_waiting(&mut self) -> bool {
+        if self.meetings.iter().all(|meeting| meeting.arrived == 0) {
+            return false;
+        }
+        self.looks += 1;
+        self.looks > LOOKS
+    }
+
+    /// Lets lanes go on that wait for others to meet: one of them may hold the lock that those ask for, and every thread gets on in the end.
+    fn let_go(&mut self) {
+        self.looks = 0;
+        let Some(meeting) = self.meetings.iter_mut().rfind(|meeting| meeting.arrived & meeting.expected != 0)
+        else {
+            return;
+        };
+        let mask = meeting.arrived & meeting.expected;
+        meeting.expected &= !mask;
+        meeting.arrived = 0;
+        let (pc, next) = (meeting.pc, meeting.next);
+        self.fragments.push(Fragment { pc: pc + 1, mask, meeting: next, state: State::Ready });
     }
 
     /// The register that holds which lanes take part in an operation of the warp; none where all do.
@@ -587,7 +634,7 @@ impl Warp {
         }
         if silent != 0 || elsewhere != 0 && state == State::Alone {
             let who = self.thread(active.trailing_zeros());
-            machine.fault(Kind::InactiveLane, pc, None, active.count_ones().into(), (block, who), || {
+            machine.fault(Kind::MissingLanes, pc, None, active.count_ones().into(), (block, who), || {
                 format!("names lanes {named:#010x}, of which {missing:#010x} do not come")
             });
         }
@@ -610,6 +657,11 @@ impl Warp {
                         (block, who),
                         || format!("lane {lane} takes the value of a lane that takes no part"),
                     );
+                    // What it gets is undefined. Hardware gives it its own.
+                    if machine.fill != POISON {
+                        let got = u32::from_ne_bytes([machine.fill; 4]);
+                        lanes(strays).for_each(|lane| self.regs.w32[inst.d.index()][lane] = got);
+                    }
                 }
             }
         }
