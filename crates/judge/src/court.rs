@@ -31,6 +31,9 @@ pub trait Subject {
     /// Told before a case begins which of all it is; before failures are shrunk, one more than there are.
     fn begin(&mut self, _case: usize) {}
 
+    /// Told before calls that must be refused, and after them.
+    fn doubt(&mut self, _invalid: bool) {}
+
     /// Starts afresh, without any state, after a fault that ended the subject.
     fn restart(&mut self) -> Result<(), Trouble>;
 }
@@ -122,6 +125,11 @@ impl<'a> Court<'a> {
     pub fn new_state(&mut self) -> StateId {
         self.states += 1;
         StateId(self.states)
+    }
+
+    /// Says whether the calls that follow are such that must be refused: what comes of one that is not weighs less.
+    pub fn doubt(&mut self, invalid: bool) {
+        self.subject.doubt(invalid);
     }
 
     /// Makes a call. After a fault that ended the subject's process it is started afresh, so that the next case

@@ -108,6 +108,8 @@ struct Seen {
     during: String,
     /// Of the use of a value that nobody gave, whether results hang on it; none where that was not tried.
     matters: Option<bool>,
+    /// Whether it only came up in calls that must be refused.
+    invalid: bool,
 }
 
 impl Seen {
@@ -120,6 +122,8 @@ impl Seen {
     fn severity(&self) -> Severity {
         match (self.fault.kind, self.matters) {
             (_, Some(false)) => Severity::Note,
+            // It is not to answer, however it does that.
+            _ if self.invalid => Severity::Minor,
             (Kind::BarrierAfterExit, _) => Severity::Major,
             (Kind::NeverWaited, _) => Severity::Minor,
             _ => Severity::Critical,
@@ -147,6 +151,8 @@ pub struct Emulated {
     of_values: Vec<usize>,
     /// The case that is tried.
     case: usize,
+    /// Whether calls are such that must be refused.
+    invalid: bool,
     /// Operations whose results differ between two orders, and in which case and by which buffer first.
     unordered: BTreeMap<&'static str, (usize, String)>,
     /// Calls whose results were compared between two orders.
@@ -214,6 +220,7 @@ impl Emulated {
             seen: Vec::new(),
             of_values: Vec::new(),
             case: 0,
+            invalid: false,
             unordered: BTreeMap::new(),
             reordered: 0,
             traffic: Traffic::default(),
@@ -260,6 +267,7 @@ impl Emulated {
             };
             let effect = match seen.matters {
                 Some(false) => "; no result hangs on it: they are the same whatever is there",
+                _ if seen.invalid => "; such a call must be refused",
                 _ => "",
             };
             let message = format!("kernel `{kernel}`, {fault}, first in {during}{effect}");
@@ -327,7 +335,7 @@ impl Emulated {
         let buffers = self.memory.take();
         if self.instructions - began < AGAIN_MOST {
             let after = std::mem::replace(&mut self.memory, before.clone());
-            if !self.unordered.contains_key(call.operation) {
+            if !self.invalid && !self.unordered.contains_key(call.operation) {
                 let pointers = lay_out(&mut self.memory);
                 if self.launch_all(call.operation, &plan, &pointers, REVERSE, None).is_ok() {
                     self.compare(call.operation, &plan, &buffers);
@@ -465,6 +473,7 @@ impl Emulated {
                     let seen = &mut self.seen[index];
                     seen.fault.count += fault.count;
                     seen.cases.insert(self.case);
+                    seen.invalid &= self.invalid;
                     index
                 }
                 None => {
@@ -474,6 +483,7 @@ impl Emulated {
                         turn: self.seen.len(),
                         during: during.to_owned(),
                         matters: None,
+                        invalid: self.invalid,
                     });
                     self.seen.len() - 1
                 }
@@ -492,11 +502,12 @@ impl Emulated {
                 Some(known) => {
                     let count = known.fault.count + seen.fault.count;
                     let cases = &known.cases | &seen.cases;
-                    let matters = known.matters.max(seen.matters);
+                    let (matters, invalid) = (known.matters.max(seen.matters), known.invalid && seen.invalid);
                     if seen.order() < known.order() {
                         *known = seen;
                     }
-                    (known.fault.count, known.cases, known.matters) = (count, cases, matters);
+                    (known.fault.count, known.cases) = (count, cases);
+                    (known.matters, known.invalid) = (matters, invalid);
                 }
                 None => self.seen.push(seen),
             }
@@ -707,6 +718,10 @@ impl Subject for Emulated {
         self.case = case;
     }
 
+    fn doubt(&mut self, invalid: bool) {
+        self.invalid = invalid;
+    }
+
     fn restart(&mut self) -> Result<(), Trouble> {
         self.states.clear();
         self.variables.clear();
@@ -801,6 +816,74 @@ mod tests {
             Some(None),
             "some calls, and none differs"
         );
+    }
+
+    /// What a kernel of one thread is found to do whose body this is: `%rd0` are the logits, and `%rd1` the probabilities.
+    fn seen(body: &str, invalid: bool) -> Vec<(String, Severity, String)> {
+        let manifest = "name = \"t\"\nchallenge = \"fused_softmax_topk\"\nlanguage = \"cuda\"\nentry = \"t.ptx\"\n\
+            [[operation.softmax_topk.launch]]\nkernel = \"k\"\ngrid = [1]\nblock = [32]\narguments = [\"logits\", \"probs\"]\n";
+        let ptx = format!(
+            ".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 p0, .param .u64 p1) {{\n\
+             .reg .b32 %r<8>; .reg .f32 %f<4>; .reg .b64 %rd<8>; .reg .pred %p<4>; .shared .align 4 .b8 s[64];\n\
+             ld.param.u64 %rd0, [p0]; ld.param.u64 %rd1, [p1]; mov.u32 %r0, %tid.x; mov.u64 %rd2, s;\n{body}\nret;\n}}\n"
+        );
+        let manifest = Manifest::parse(manifest, "tribunal.toml").expect("a manifest");
+        let challenge = challenges::find(manifest.challenge).expect("a contract");
+        let launches = manifest.kernels.expect("launches");
+        let mut device = Emulated::load(challenge, launches, &ptx, 1 << 20).expect("kernels");
+        let logits = Tensor::from_f64(DType::Float32, [1, 1, 4], &[0.0; 4]);
+        let output = |dtype| TensorSpec::new(dtype, [1, 1, 2]);
+        let call = Call {
+            operation: "softmax_topk",
+            inputs: vec![Argument::Tensor(&logits), Argument::Integer(2)],
+            outputs: vec![output(DType::Float32), output(DType::Int64)],
+            makes: None,
+        };
+        device.doubt(invalid);
+        device.call(&call).expect("an answer");
+        device.doubt(false);
+        let findings = device.findings(&[]).into_iter().filter(|finding| finding.outcome == Outcome::Fail);
+        findings
+            .map(|finding| (finding.suspect.expect("a name").clone(), finding.severity, finding.message))
+            .collect()
+    }
+
+    #[test]
+    fn a_value_that_nobody_gave_is_a_fault_where_results_hang_on_it() {
+        let one = |body: &str| {
+            let seen = seen(body, false);
+            let [(suspect, severity, message)] = &seen[..] else { panic!("{seen:?}") };
+            assert_eq!(message.ends_with("whatever is there"), *severity == Severity::Note, "{message}");
+            (suspect.clone(), *severity)
+        };
+        let uninitialised = |severity| ("uninitialised".to_owned(), severity);
+        let load = "ld.shared.f32 %f0, [%rd2];";
+        assert_eq!(one(load), uninitialised(Severity::Note), "it is thrown away");
+        assert_eq!(one(&format!("{load} st.global.f32 [%rd1], %f0;")), uninitialised(Severity::Critical));
+        // A branch on it, and a product with zero, which is none where a NaN is.
+        let branch = "ld.shared.u32 %r1, [%rd2]; setp.ne.u32 %p0, %r1, 0;\n@%p0 st.global.u32 [%rd1], 1;";
+        assert_eq!(one(branch), uninitialised(Severity::Critical));
+        let product = "mul.f32 %f1, %f0, 0f00000000; mul.f32 %f1, %f1, %f1; st.global.f32 [%rd1], %f1;";
+        assert_eq!(one(&format!("{load} {product}")), uninitialised(Severity::Critical));
+        // The second stage of a sum over a block: lane 0 is right, and what the others get is of no use.
+        let sum = "setp.gt.u32 %p0, %r0, 3;\n@%p0 ret;\nmov.u32 %r2, %r0;\n\
+            shfl.sync.down.b32 %r3, %r2, 2, 31, 15; add.u32 %r2, %r2, %r3; shfl.sync.down.b32 %r3, %r2, 1, 31, 15; add.u32 %r2, %r2, %r3;\n";
+        let inactive = |severity| ("inactive_lane".to_owned(), severity);
+        let first = "setp.eq.u32 %p1, %r0, 0;\n@%p1 st.global.u32 [%rd1], %r2;";
+        assert_eq!(one(&format!("{sum}{first}")), inactive(Severity::Note));
+        let last = "setp.eq.u32 %p1, %r0, 3;\n@%p1 st.global.u32 [%rd1], %r2;";
+        assert_eq!(one(&format!("{sum}{last}")), inactive(Severity::Critical));
+    }
+
+    #[test]
+    fn what_goes_wrong_in_a_call_that_must_be_refused_weighs_little() {
+        let overrun = "ld.global.f32 %f0, [%rd0+16];";
+        let told = |invalid| seen(overrun, invalid).pop().expect("a fault");
+        let (suspect, severity, _) = told(false);
+        assert_eq!((suspect.as_str(), severity), ("out_of_bounds", Severity::Critical));
+        let (suspect, severity, message) = told(true);
+        assert_eq!((suspect.as_str(), severity), ("out_of_bounds", Severity::Minor));
+        assert!(message.ends_with("; such a call must be refused"), "{message}");
     }
 
     /// What is not emulated is told with the line of the source that it was made from.

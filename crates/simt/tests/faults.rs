@@ -420,7 +420,9 @@ fn asynchronous_copies_land_when_they_are_waited_for() {
     };
     clean(SHARED, &body("cp.async.wait_group 0;"), 1, 64, |y| assert!(y[..64].iter().copied().eq(0..64)));
     clean(SHARED, &body("cp.async.wait_all;"), 1, 64, |_| {});
-    fault(SHARED, &body("cp.async.wait_group 1;"), 1, 64, Kind::Uninitialised);
+    let early = fault(SHARED, &body("cp.async.wait_group 1;"), 1, 64, Kind::Uninitialised);
+    assert!(early.detail.contains("where the copy of PTX line"), "{}", early.detail);
+    assert!(early.detail.ends_with("has not been waited for"), "{}", early.detail);
     fault(SHARED, &body(""), 1, 64, Kind::NeverWaited);
 }
 

@@ -7,7 +7,7 @@ use crate::alu;
 use crate::fault::Kind;
 use crate::memory::{Bitmap, Role};
 use crate::meter::{Count, SECTOR};
-use crate::program::{Access, Atomic, AtomicType, Inst, Kernel, LANES, Order, Reg, Scope, Space};
+use crate::program::{Access, Atomic, AtomicType, Inst, Kernel, LANES, Op, Order, Reg, Scope, Space};
 use crate::shadow::{Actor, LINE, Mark, Release, Row, Shadow};
 
 use super::block::Block;
@@ -462,7 +462,8 @@ impl Machine<'_> {
         starts: &[usize; LANES],
         mask: u32,
         request: &Request,
-        block: &mut Block,
+        warp: &Warp,
+        block: &Block,
     ) {
         let size = request.size;
         let written = match group.target {
@@ -490,9 +491,20 @@ impl Machine<'_> {
             let lane = unwritten.trailing_zeros() as usize;
             let place = self.place_name(group.target);
             let offset = group.offsets[lane];
-            let who = (&*block, request.thread(lane));
+            let who = (block, request.thread(lane));
+            let kernel = self.kernel;
+            let shared = group.target == Target::Shared;
             self.fault(Kind::Uninitialised, request.pc, None, unwritten.count_ones().into(), who, || {
-                format!("reads {size} bytes at byte {offset} of {place}, which nobody has written")
+                let mut warps = block.warps.iter().chain([warp]).filter(|_| shared);
+                let copy = warps.find_map(|warp| warp.copies.under_way(offset..offset + size as u64));
+                let why = match copy {
+                    Some(pc) => {
+                        let line = crate::fault::Line::of(kernel, pc);
+                        format!("where the copy of {line} has not been waited for")
+                    }
+                    None => "which nobody has written".to_owned(),
+                };
+                format!("reads {size} bytes at byte {offset} of {place}, {why}")
             });
         }
     }
@@ -581,8 +593,14 @@ impl Machine<'_> {
             } else {
                 format!("thread {other_thread} of block {other_block}")
             };
+            let did = match kernel.code[other_pc as usize].op {
+                Op::Load(_) | Op::LoadMatrix { .. } => "read",
+                Op::Store(_) => "wrote",
+                Op::Atomic(..) => "changed",
+                _ => "used",
+            };
             format!(
-                "{} byte {offset} of {place}, which {whom} used at {line} with nothing to order them",
+                "{} byte {offset} of {place}, which {whom} {did} at {line} with nothing to order them",
                 request.way.verb()
             )
         });
@@ -614,7 +632,7 @@ impl Machine<'_> {
             }
             self.count(&group, mask, &request);
             let starts = self.starts(&group, warp.index);
-            self.check_written(&group, &starts, mask, &request, block);
+            self.check_written(&group, &starts, mask, &request, warp, block);
             self.check_races(&group, mask, 0, &request, block);
             if strong {
                 take_over(&group, mask, warp, block);
@@ -817,7 +835,7 @@ impl Machine<'_> {
                 };
             }
             let starts = self.starts(&group, warp.index);
-            self.check_written(&group, &starts, mask, &request, block);
+            self.check_written(&group, &starts, mask, &request, warp, block);
             let global = matches!(group.target, Target::Global(_));
             let release = matches!(access.order, Order::Release | Order::AcquireRelease);
             take_over(&group, mask, warp, block);
@@ -858,10 +876,10 @@ impl Machine<'_> {
         addresses: &[u64; LANES],
         (mask, size): (u32, usize),
         pc: u32,
-        warp: usize,
+        warp: &Warp,
         block: &mut Block,
     ) -> [[u8; 16]; LANES] {
-        let request = Request { way: Way::Read, size, pc, strong: false, warp };
+        let request = Request { way: Way::Read, size, pc, strong: false, warp: warp.index };
         let mut rows = [[0; 16]; LANES];
         let mut left = mask;
         while left != 0 {
@@ -872,8 +890,8 @@ impl Machine<'_> {
                 continue;
             }
             self.count(&group, mask, &request);
-            let starts = self.starts(&group, warp);
-            self.check_written(&group, &starts, mask, &request, block);
+            let starts = self.starts(&group, warp.index);
+            self.check_written(&group, &starts, mask, &request, warp, block);
             self.check_races(&group, mask, 0, &request, block);
             let (bytes, _) = self.storage(block, group.target);
             for lane in lanes(mask) {
@@ -921,7 +939,7 @@ impl Machine<'_> {
     ) {
         let addresses = addresses(warp, inst.a, wide_address, 0);
         let given = active & (u32::MAX >> (32 - 8 * u32::from(count)));
-        let rows = self.read_rows(Space::Shared, &addresses, (given, 16), pc, warp.index, block);
+        let rows = self.read_rows(Space::Shared, &addresses, (given, 16), pc, warp, block);
         let list = &self.kernel.lists[inst.d.index()];
         for (matrix, &reg) in list.iter().enumerate().take(count.into()) {
             let value = |row: usize, column: usize| {

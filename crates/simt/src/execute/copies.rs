@@ -40,6 +40,12 @@ impl Copies {
         }
     }
 
+    /// The instruction that asked for a copy to some of these bytes of shared memory.
+    pub fn under_way(&self, bytes: std::ops::Range<u64>) -> Option<u32> {
+        let meets = |copy: &&Copy| copy.to < bytes.end && bytes.start < copy.to + u64::from(copy.size);
+        self.pending.iter().find(meets).map(|copy| copy.pc)
+    }
+
     /// Forgets the copies of lanes that end; which is a fault.
     pub fn abandon(&mut self, ending: u32, warp: usize, pc: u32, block: &Block, machine: &mut Machine<'_>) {
         if self.pending.is_empty() {
@@ -90,12 +96,12 @@ impl Machine<'_> {
             lanes(active & !whole).map(|lane| (lane, takes(lane))).filter(|&(_, size)| size > 0).collect();
         let mut rows = [[0; 16]; LANES];
         if whole != 0 {
-            rows = self.read_rows(Space::Global, &from, (whole, bytes.into()), pc, warp.index, block);
+            rows = self.read_rows(Space::Global, &from, (whole, bytes.into()), pc, warp, block);
         }
         for (lane, size) in partial {
             let mut at = from;
             for to in rows[lane].iter_mut().take(size.into()) {
-                let row = self.read_rows(Space::Global, &at, (1 << lane, 1), pc, warp.index, block);
+                let row = self.read_rows(Space::Global, &at, (1 << lane, 1), pc, warp, block);
                 *to = row[lane][0];
                 at[lane] += 1;
             }

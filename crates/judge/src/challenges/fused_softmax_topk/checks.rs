@@ -356,7 +356,10 @@ impl Trial<'_, '_, '_> {
         let problem = self.case.problem(self.court, 0);
         let (k, vocab) = (problem.k, problem.vocab());
         let what = format!("k = {k} of {vocab} entries");
-        let heard = match self.ask(problem) {
+        self.court.doubt(true);
+        let heard = self.ask(problem);
+        self.court.doubt(false);
+        let heard = match heard {
             Ok(heard) => heard,
             Err(stop) => return self.report.must_be_refused(Err(stop), &what),
         };

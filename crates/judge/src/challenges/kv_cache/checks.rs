@@ -406,7 +406,9 @@ impl<'c, 's, 'k> Trial<'c, 's, 'k> {
         self.look(cache, index + 1000)?;
         let was_right = self.worst.is_none() && self.lengths_wrong.is_none();
         let drawn = self.draw(index, 0, counts);
+        self.court.doubt(true);
         let outcome = self.try_append(cache, 0, &drawn, width(index, counts), counts);
+        self.court.doubt(false);
         let refused = outcome.is_err();
         self.events.push(Event::Tried { layer: 0, counts: counts.to_vec(), refused, right: refused });
         match outcome {
@@ -447,7 +449,9 @@ impl<'c, 's, 'k> Trial<'c, 's, 'k> {
     /// A configuration that cannot be served must be refused. Whether the case can go on: what crashes takes its caches along.
     fn misconfigure(&mut self, config: &Config) -> Outcome<bool> {
         let cache = self.court.new_state();
+        self.court.doubt(true);
         let outcome = self.court.call(&calls::create(config, cache)).map_err(Stop::at("create"));
+        self.court.doubt(false);
         let lives = match &outcome {
             Ok(_) => true,
             Err(Stop::Fault { fault, .. }) => fault.refuses(),

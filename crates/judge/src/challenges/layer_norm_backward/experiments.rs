@@ -122,7 +122,9 @@ impl Trial<'_, '_, '_> {
         let what = format!("forward of gamma and beta {} for rows of {}", gamma.spec(), problem.cols());
         (problem.gamma, problem.beta) = (gamma, beta);
         let right = expect(&problem);
+        self.court.doubt(true);
         let outcome = self.forward(problem, right).map(drop);
+        self.court.doubt(false);
         self.report.must_be_refused(outcome, &what)
     }
 
@@ -141,7 +143,9 @@ impl Trial<'_, '_, '_> {
             makes: None,
         };
         let what = format!("backward of dy {} for x {}", dy.spec(), opened.problem.full());
+        self.court.doubt(true);
         let outcome = self.court.call(&call).map(drop).map_err(Stop::at("backward"));
+        self.court.doubt(false);
         self.report.must_be_refused(outcome, &what)
     }
 
