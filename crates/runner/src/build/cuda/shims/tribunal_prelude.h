@@ -1,6 +1,7 @@
 // Included before every source: what nvcc has without any #include, and this compiler has not.
 #pragma once
 #include "stdint.h"
+#define CUDA_VERSION (__CUDACC_VER_MAJOR__ * 1000 + __CUDACC_VER_MINOR__ * 10)
 typedef unsigned short ushort;
 typedef unsigned int uint;
 typedef unsigned long ulong;

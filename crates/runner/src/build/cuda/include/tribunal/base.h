@@ -19,11 +19,8 @@
 #define __constant__ __attribute__((constant))
 #define __managed__ __attribute__((managed))
 #define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))
-#if __has_attribute(maxnreg)
-#define __maxnreg__(n) __attribute__((maxnreg(n)))
-#else
+// A wish for whoever makes machine code, which clang has no way to pass on.
 #define __maxnreg__(n)
-#endif
 #define __forceinline__ inline __attribute__((always_inline))
 #define __inline_hint__ inline
 #define __noinline__ __attribute__((noinline))

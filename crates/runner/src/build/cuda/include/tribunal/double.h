@@ -62,7 +62,7 @@ TRIBUNAL_DEVICE double exp10(double x) {
     double n = rint(clamped * 3.3219280948873626);
     // x - n log10(2), in parts of which the first times n is exact; then times ln 10.
     double f = fma(n, -0.30102999554947019, clamped);
-    f = fma(n, -1.14511009e-10, f);
+    f = fma(n, -1.1451100898021838e-10, f);
     return tribunal_scale(tribunal_exp_tail(fma(f, 2.302585092994046, f * -2.1707562233822494e-16)) + 1.0, (int)n);
 }
 
@@ -280,7 +280,7 @@ TRIBUNAL_DEVICE double tribunal_atan_tail(double x) {
 
 TRIBUNAL_DEVICE double atan(double x) {
     double a = fabs(x);
-    if (a < 0.41421356237309503) return x + tribunal_atan_tail(x);
+    if (a < 0.41421356237309503) return copysign(x + tribunal_atan_tail(x), x);
     bool far = a > 2.4142135623730949;
     double t = far ? -1.0 / a : (a - 1.0) / (a + 1.0);
     double base = far ? 1.5707963267948966 : 0.7853981633974483;
@@ -313,7 +313,7 @@ TRIBUNAL_DEVICE double tribunal_arc(double z, double *low) {
 }
 TRIBUNAL_DEVICE double asin(double x) {
     double a = fabs(x);
-    if (a <= 0.5) return x + tribunal_asin_tail(x, x * x);
+    if (a <= 0.5) return copysign(x + tribunal_asin_tail(x, x * x), x);
     double low, arc = tribunal_arc(0.5 - 0.5 * a, &low);
     return copysign(1.5707963267948966 - arc + (6.123233995736766e-17 - low), x);
 }
