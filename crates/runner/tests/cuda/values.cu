@@ -75,3 +75,8 @@ extern "C" __global__ void w_least(const unsigned int *xs, const unsigned int *y
     out[AT] = ys[AT];
     atomicMin_block(&out[AT], xs[AT]);
 }
+
+extern "C" __global__ void p_text(const unsigned int *xs, const unsigned int *, unsigned int *out) {
+    out[AT] = xs[AT];
+    if (AT == 7) printf("%s %*d|%-4u|%5.2f|%#o %.3s\n", AT == 7 ? "seven" : "other", 4, 7, 7u, 7.125f, 8, "sevens");
+}

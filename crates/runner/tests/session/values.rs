@@ -140,6 +140,11 @@ numbers!(f32 f64 u32);
 
 /// What a kernel makes of pairs.
 fn run<T: Number>(module: &Module, kernel: &str, pairs: &[(T, T)]) -> Vec<T> {
+    run_and_print(module, kernel, pairs).0
+}
+
+/// That, and what it prints.
+fn run_and_print<T: Number>(module: &Module, kernel: &str, pairs: &[(T, T)]) -> (Vec<T>, String) {
     let kernel = module.kernel(kernel).unwrap_or_else(|error| panic!("{kernel}: {error}"));
     let mut memory = Memory::new();
     let bytes = |of: fn(&(T, T)) -> T| pairs.iter().flat_map(|pair| of(pair).bytes()).collect::<Vec<u8>>();
@@ -152,7 +157,8 @@ fn run<T: Number>(module: &Module, kernel: &str, pairs: &[(T, T)]) -> Vec<T> {
     let report =
         execute::launch(&kernel, &launch, &mut memory, &Settings::default()).expect("a launch that is one");
     assert!(report.finished && report.faults.is_empty(), "{:?}", report.faults);
-    memory.buffer(out).bytes().chunks_exact(T::SIZE).map(T::of).collect()
+    let results = memory.buffer(out).bytes().chunks_exact(T::SIZE).map(T::of).collect();
+    (results, report.printed)
 }
 
 /// The edges of the types, numbers within a range, and numbers of any size.
@@ -374,4 +380,11 @@ fn words_are_as_integers_have_them() {
             assert!(got == wanted, "{name}({x:#x}, {y:#x}) = {got:#x}, and not {wanted:#x}");
         }
     }
+}
+
+#[test]
+fn what_is_printed_is_as_c_prints_it() {
+    let Some(module) = module() else { return };
+    let (_, printed) = run_and_print(&module, "p_text", &[(1_u32, 2); THREADS]);
+    assert_eq!(printed, "seven    7|7   | 7.12|010 sev\n");
 }
