@@ -1,7 +1,10 @@
 // Something of everything that our headers give.
+#include <algorithm>
+#include <array>
 #include <assert.h>
 #include <cassert>
 #include <cfloat>
+#include <cinttypes>
 #include <climits>
 #include <cmath>
 #include <cooperative_groups.h>
@@ -9,21 +12,34 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <cuComplex.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_pipeline.h>
 #include <cuda_runtime.h>
 #include <device_launch_parameters.h>
 #include <float.h>
+#include <functional>
+#include <initializer_list>
+#include <inttypes.h>
 #include <limits>
 #include <limits.h>
 #include <math.h>
 #include <math_constants.h>
+#include <math_functions.h>
+#include <new>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tuple>
 #include <type_traits>
+#include <utility>
+#include <vector_functions.h>
 
 namespace cg = cooperative_groups;
 
@@ -228,4 +244,87 @@ extern "C" __global__ void words(int *i) {
     if (i[0] == 8) __trap();
     __nanosleep(10);
     asm volatile("membar.gl;" ::: "memory");
+}
+
+template <size_t... i> __device__ float sum_of(const float *f, std::index_sequence<i...>) { return (f[i] + ...); }
+__device__ float sum_of(std::initializer_list<float> list) {
+    float sum = 0;
+    for (float x : list) sum += x;
+    return sum;
+}
+struct Made {
+    int a;
+};
+
+extern "C" __global__ void library(float *f, int *i) {
+    uint u = 3;
+    ushort us = 4;
+    ulong ul = 5;
+    int64_t wide = INT64_C(6);
+    std::size_t size = 3;
+    f[0] = std::max(f[0], 1.0f) + std::min<int>(i[0], 3) + std::exp(f[1]) + u + us + ul + wide + size;
+    float a = f[2], b = f[3];
+    std::swap(a, b);
+    std::array<float, 4> four{};
+    four[i[0] & 3] = b;
+    std::tuple<float, int> t{a, i[1]};
+    auto [x, y] = std::make_pair(a, i[0]);
+    auto [p, q] = t;
+    std::tie(a, b) = std::make_tuple(f[7], f[8]);
+    f[1] = four[1] + four.size() + std::get<0>(t) + x + y + p + q + std::clamp(a, 0.0f, 1.0f) + std::plus<float>()(a, b);
+    f[2] = std::less<>()(a, b) + sum_of({a, b}) + sum_of(f, std::make_index_sequence<4>{}) + std::lround(a) + std::hypot(a, b);
+    unsigned int word;
+    memcpy(&word, &f[9], 4);
+    int zeros[4];
+    std::memset(zeros, 0, sizeof(zeros));
+    alignas(Made) unsigned char room[sizeof(Made)];
+    i[2] = (int)word + zeros[i[0] & 3] + (new (room) Made{i[0]})->a;
+    int sorted[] = {1, 2, 3};
+    i[3] = (int)(std::lower_bound(sorted, sorted + 3, i[0]) - sorted);
+    std::fill(i + 4, i + 6, 4);
+    if (i[0] == 9) printf("%" PRId64 "\n", wide);
+    cuFloatComplex z = cuCdivf(make_cuFloatComplex(1.0f, a), make_cuFloatComplex(2.0f, b));
+    f[3] = cuCabsf(z) + CUDART_PIO2_F + CUDART_SQRT_TWO_F + std::numeric_limits<float>::digits10 + std::numeric_limits<int>::infinity();
+    static_assert(std::is_same_v<std::decay_t<const int &>, std::remove_cv_t<const int>> && std::is_arithmetic_v<float>);
+    static_assert(std::is_convertible_v<int, float> && std::conjunction_v<std::true_type, std::bool_constant<true>>);
+    static_assert(std::is_same_v<std::make_unsigned_t<int>, unsigned> && std::is_signed<int>::value && CUDA_VERSION >= 12000);
+}
+
+extern "C" __global__ void overloads(float *f, double *d, int *i, long long *l, unsigned long long *u) {
+    f[0] = (float)(max(f[0], -1e30) + min(d[0], f[1]) + pow(f[0], 2.0) + pow(2, i[0]) + sqrt(i[0]) + exp(i[1]) + log(i[1]) + floor(i[2]));
+    u[0] = min(l[0], u[1]) + max(u[2], l[1]) + umin(1u, 2u) + ullmax(u[3], 3ull) + (unsigned long long)(llmin(l[2], 3ll) + labs(-3l));
+    f[1] = asinf(f[2]) + acosf(f[2]) + atanf(f[2]) + atan2f(f[2], f[3]) + sinhf(f[2]) + coshf(f[2]) + asinhf(f[2]) + acoshf(f[2]) + atanhf(f[2]) +
+           sinpif(f[2]) + cospif(f[2]) + erfcf(f[2]) + erfcxf(f[2]) + erfinvf(f[2]) + erfcinvf(f[2]) + normcdfinvf(f[2]) + cbrtf(f[2]) + rcbrtf(f[2]) +
+           hypotf(f[2], f[3]) + rhypotf(f[2], f[3]) + norm3df(f[2], f[3], 1) + rnorm4df(f[2], f[3], 1, 2) + normf(3, f) + lgammaf(f[2]) + tgammaf(f[2]);
+    int e;
+    float whole;
+    f[2] = remainderf(f[2], f[3]) + remquof(f[2], f[3], &e) + nextafterf(f[2], f[3]) + frexpf(f[3], &e) + modff(f[2], &whole) + logbf(f[2]) +
+           scalblnf(f[2], 3l) + nanf("") + whole + (float)(ilogbf(f[2]) + llrintf(f[2]) + llroundf(f[2]) + __isnanf(f[2]) + e);
+    double s, c, x = d[0];
+    sincos(x, &s, &c);
+    d[1] = sin(x) + cos(x) + tan(x) + s + c + sinpi(x) + asin(x) + acos(x) + atan(x) + atan2(x, s) + sinh(x) + cosh(x) + tanh(x) + asinh(x) + acosh(x) +
+           atanh(x) + exp10(x) + expm1(x) + log1p(x) + erf(x) + erfc(x) + erfcx(x) + erfinv(x) + normcdf(x) + cbrt(x) + hypot(x, s) + lgamma(x) + tgamma(x);
+    d[2] = fmod(x, s) + remainder(x, s) + fdim(x, s) + ldexp(x, 3) + scalbn(x, 3) + frexp(x, &e) + (double)(lrint(x) + llround(x) + ilogb(x)) +
+           norm3d(x, s, c) + normcdfinv(x);
+}
+
+extern "C" __global__ void lanes(unsigned int *u, long long *l, double *d, char4 *c, unsigned short *h) {
+    unsigned int a = u[0], b = u[1];
+    u[2] = __vadd4(a, b) + __vadd2(a, b) + __vsub4(a, b) + __vaddss2(a, b) + __vaddus4(a, b) + __vavgu4(a, b) + __vavgs2(a, b) + __vhaddu4(a, b) +
+           __vabs4(a) + __vabsss2(a) + __vneg2(a) + __vnegss4(a) + __vabsdiffu4(a, b) + __vsads2(a, b) + __vsadu4(a, b) + __vmaxs4(a, b) +
+           __vminu2(a, b) + __vcmpeq4(a, b) + __vcmpgts2(a, b) + __vcmpleu4(a, b) + __vsetne2(a, b) + __vsetlts4(a, b);
+    u[3] = __usad(a, b, 3u) + __uhadd(a, b) + __urhadd(a, b) + (unsigned int)(__hadd(1, 2) + __rhadd(1, 2)) + __fns(a, 3, 2) +
+           (unsigned int)(__dp4a(c[0], c[1], 3) + __dp2a_lo(1, 2, 3)) + __dp2a_hi(a, b, 3u);
+    l[0] = __mul64hi(l[0], l[1]) + (long long)__double2ull_rz(d[0]) + (long long)__match_any_sync(~0u, (unsigned long)l[0]);
+    d[1] = __ull2double_rn((unsigned long long)l[1]) + __fmaf_ieee_rn(1, 2, 3);
+    atomicMin_block(u, 1u);
+    atomicMax_block((unsigned long long *)l, 1ull);
+    atomicSub_block(u, 1u);
+    atomicExch_block((float *)d, 1.0f);
+    atomicCAS_block(u, 1u, 2u);
+    atomicCAS(h, (unsigned short)1, (unsigned short)2);
+    __shared__ int cell;
+    if (threadIdx.x == 0) *(int *)__cvta_shared_to_generic(__cvta_generic_to_shared(&cell)) = 3;
+    __barrier_sync(0);
+    u[4] = (unsigned int)cell + __isLocal(&a) + __isConstant(table);
 }

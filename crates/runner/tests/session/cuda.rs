@@ -34,22 +34,27 @@ fn ptx(toy: &Toy) -> Option<(Ptx, String)> {
     }
 }
 
+/// The kernels of the source that uses everything.
+const BROAD: [&str; 13] = [
+    "indices",
+    "vectors",
+    "warps",
+    "atomics",
+    "bits",
+    "mathematics",
+    "halves",
+    "groups",
+    "copies",
+    "words",
+    "library",
+    "overloads",
+    "lanes",
+];
+
 #[test]
 fn a_source_that_uses_everything_compiles_and_needs_no_library() {
     let broad = include_str!("../cuda/broad.cu");
-    let kernels = [
-        "indices",
-        "vectors",
-        "warps",
-        "atomics",
-        "bits",
-        "mathematics",
-        "halves",
-        "groups",
-        "copies",
-        "words",
-    ];
-    let toy = toy_that_says("cuda", "broad.cu", &launching(&kernels), &[("broad.cu", broad)]);
+    let toy = toy_that_says("cuda", "broad.cu", &launching(&BROAD), &[("broad.cu", broad)]);
     let Some((made, text)) = ptx(&toy) else { return };
     assert!(made.compiler.is_some_and(|version| version.contains("clang")));
     assert!(made.flags.iter().any(|flag| flag == "--cuda-gpu-arch=sm_80"), "{:?}", made.flags);
@@ -68,19 +73,7 @@ fn a_source_that_uses_everything_compiles_and_needs_no_library() {
 #[test]
 fn the_other_compiler_takes_the_same_source_where_it_is() {
     let broad = include_str!("../cuda/broad.cu");
-    let kernels = [
-        "indices",
-        "vectors",
-        "warps",
-        "atomics",
-        "bits",
-        "mathematics",
-        "halves",
-        "groups",
-        "copies",
-        "words",
-    ];
-    let says = format!("compiler = \"nvrtc\"\n{}", launching(&kernels));
+    let says = format!("compiler = \"nvrtc\"\n{}", launching(&BROAD));
     let Some((made, text)) = ptx(&toy_that_says("cuda", "broad.cu", &says, &[("broad.cu", broad)])) else {
         return;
     };
@@ -160,7 +153,11 @@ fn what_lies_outside_is_neither_included_nor_quoted() {
         }
     }
     let said = message(&cuda("#include <vector>\nextern \"C\" __global__ void k() {}\n", &[])).unwrap();
-    assert!(said.contains("'vector' file not found"), "{said}");
+    assert!(said.contains("'vector' file not found") && said.contains("leave its #include out"), "{said}");
+    let said = message(&cuda("#include <complex>\nextern \"C\" __global__ void k() {}\n", &[])).unwrap();
+    assert!(said.starts_with("kernels.cu:1:10: fatal error: 'complex' file not found"), "{said}");
+    let shared = "extern \"C\" __global__ void k() { __shared__ alignas(16) float tile[4]; tile[0] = 0; }\n";
+    assert!(message(&cuda(shared, &[])).unwrap().contains("`alignas` comes first"));
 }
 
 #[test]

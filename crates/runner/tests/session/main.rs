@@ -9,3 +9,4 @@ mod round_trips;
 mod states;
 mod tampering;
 mod toy;
+mod values;

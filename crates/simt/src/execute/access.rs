@@ -965,7 +965,12 @@ impl Machine<'_> {
                 let offset = (address::offset(address) as usize).min(local);
                 arguments.extend_from_slice(&block.local[begin..begin + local][offset..]);
             }
-            super::print::print(&mut self.printed, text, &arguments);
+            let memory = &*self.memory;
+            let bytes_at = |at: u64| {
+                let place = memory.place(address::segment(at))?;
+                memory.at(place).bytes().get(address::offset(at) as usize..)
+            };
+            super::print::print(&mut self.printed, text, &arguments, &bytes_at);
         }
     }
 }

@@ -21,7 +21,7 @@ const UNSPECULATIVE: [&str; 4] = [
 ];
 
 /// What every source gets. Products and sums are fused, as nvcc does; nothing else departs from IEEE arithmetic.
-const FLAGS: [&str; 16] = [
+const FLAGS: [&str; 17] = [
     "-x",
     "cuda",
     "--cuda-device-only",
@@ -30,6 +30,8 @@ const FLAGS: [&str; 16] = [
     "-nocudalib",
     "-nostdinc",
     "-nostdinc++",
+    // Otherwise clang lays headers of its own over those of a C++ library, which is not there.
+    "-nobuiltininc",
     "-std=c++17",
     "-O3",
     "-ffp-contract=fast",

@@ -3,6 +3,7 @@
 //! A compiler sees the submission's folder, its own files and our headers, and nothing else: it runs in a cage, without the system's
 //! headers. So a source can include what `include/` here has and what lies beside it. The flags are fixed, and recorded with the verdict.
 
+mod advice;
 mod clang;
 mod headers;
 mod nvrtc;
@@ -13,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use tribunal_contract::{Fault, FrontEnd};
 
+use self::advice::advice;
 use self::clang::Clang;
 use self::headers::Headers;
 pub(crate) use self::nvrtc::{VARIABLE as NVRTC_VARIABLE, enter_if_compiler, find as nvrtc};
@@ -158,19 +160,6 @@ fn without_prefix(trouble: Trouble, work: &Path) -> Trouble {
         }
         other => other,
     }
-}
-
-/// What a compiler's message does not say to those who bring a file with host code.
-fn advice(message: &str) -> Option<&'static str> {
-    const HOST: [&str; 3] = ["cudaConfigureCall", "reference to __global__ function", "'main'"];
-    if HOST.iter().any(|sign| message.contains(sign)) {
-        return Some(
-            "A submission has kernels and no host code: the manifest says what is launched (docs/cuda.md).",
-        );
-    }
-    message.contains("file not found").then_some(
-        "A source can include what lies in its folder and the headers listed in docs/cuda.md, which are those of CUDA for kernels.",
-    )
 }
 
 /// Requires the kernels that the manifest launches.

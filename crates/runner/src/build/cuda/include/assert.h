@@ -1,4 +1,5 @@
 // assert ends the launch with file and line.
+#undef assert
 #ifdef NDEBUG
 #define assert(condition) ((void)0)
 #else

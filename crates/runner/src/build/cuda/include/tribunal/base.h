@@ -10,6 +10,7 @@
 #define __CUDACC_VER_MAJOR__ 12
 #define __CUDACC_VER_MINOR__ 0
 #define CUDART_VERSION 12000
+#define CUDA_VERSION 12000
 
 #define __host__ __attribute__((host))
 #define __device__ __attribute__((device))
@@ -18,20 +19,27 @@
 #define __constant__ __attribute__((constant))
 #define __managed__ __attribute__((managed))
 #define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))
+// A wish for whoever makes machine code, which clang has no way to pass on.
+#define __maxnreg__(n)
 #define __forceinline__ inline __attribute__((always_inline))
 #define __inline_hint__ inline
 #define __noinline__ __attribute__((noinline))
 #define __align__(n) __attribute__((aligned(n)))
+#define __builtin_align__(n) __attribute__((aligned(n)))
 #define __grid_constant__
 #define __restrict __restrict__
 
 // What our own functions are.
 #define TRIBUNAL_DEVICE static inline __attribute__((device, always_inline, nodebug))
+#define TRIBUNAL_APART static inline __attribute__((device, noinline, nodebug))
 #define TRIBUNAL_MEMBER inline __attribute__((device, always_inline, nodebug))
 #define TRIBUNAL_BOTH inline __attribute__((host, device, always_inline, nodebug))
 
 typedef unsigned long size_t;
 typedef long ptrdiff_t;
+typedef unsigned short ushort;
+typedef unsigned int uint;
+typedef unsigned long ulong;
 
 #ifndef NULL
 #define NULL 0
@@ -76,6 +84,11 @@ TRIBUNAL_DEVICE int __syncthreads_and(int predicate) { return __nvvm_bar0_and(pr
 TRIBUNAL_DEVICE int __syncthreads_or(int predicate) { return __nvvm_bar0_or(predicate); }
 TRIBUNAL_DEVICE void __syncwarp(unsigned int mask = 0xffffffffu) { __nvvm_bar_warp_sync(mask); }
 
+TRIBUNAL_DEVICE void __barrier_sync(unsigned int barrier) { __asm__ volatile("barrier.sync %0;" ::"r"(barrier) : "memory"); }
+TRIBUNAL_DEVICE void __barrier_sync_count(unsigned int barrier, unsigned int threads) {
+    __asm__ volatile("barrier.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
+
 TRIBUNAL_DEVICE void __threadfence() { __nvvm_membar_gl(); }
 TRIBUNAL_DEVICE void __threadfence_block() { __nvvm_membar_cta(); }
 TRIBUNAL_DEVICE void __threadfence_system() { __nvvm_membar_sys(); }
@@ -85,5 +98,10 @@ TRIBUNAL_DEVICE void __nanosleep(unsigned int ns) { __asm__ volatile("nanosleep.
 TRIBUNAL_DEVICE long long clock64() {
     long long ticks;
     __asm__ volatile("mov.u64 %0, %%clock64;" : "=l"(ticks));
+    return ticks;
+}
+TRIBUNAL_DEVICE int clock() {
+    int ticks;
+    __asm__ volatile("mov.u32 %0, %%clock;" : "=r"(ticks));
     return ticks;
 }

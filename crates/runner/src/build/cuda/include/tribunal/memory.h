@@ -8,6 +8,18 @@ TRIBUNAL_DEVICE size_t __cvta_generic_to_global(const void *p) {
 TRIBUNAL_DEVICE size_t __cvta_generic_to_shared(const void *p) {
     return (size_t)(const __attribute__((address_space(3))) void *)p;
 }
+TRIBUNAL_DEVICE size_t __cvta_generic_to_local(const void *p) {
+    return (size_t)(const __attribute__((address_space(5))) void *)p;
+}
+TRIBUNAL_DEVICE size_t __cvta_generic_to_constant(const void *p) {
+    return (size_t)(const __attribute__((address_space(4))) void *)p;
+}
+TRIBUNAL_DEVICE void *__cvta_global_to_generic(size_t p) { return (void *)(__attribute__((address_space(1))) void *)p; }
+TRIBUNAL_DEVICE void *__cvta_shared_to_generic(size_t p) { return (void *)(__attribute__((address_space(3))) void *)p; }
+TRIBUNAL_DEVICE void *__cvta_local_to_generic(size_t p) { return (void *)(__attribute__((address_space(5))) void *)p; }
+TRIBUNAL_DEVICE void *__cvta_constant_to_generic(size_t p) { return (void *)(__attribute__((address_space(4))) void *)p; }
+TRIBUNAL_DEVICE unsigned int __isLocal(const void *p) { return __nvvm_isspacep_local(p); }
+TRIBUNAL_DEVICE unsigned int __isConstant(const void *p) { return __nvvm_isspacep_const(p); }
 TRIBUNAL_DEVICE unsigned int __isShared(const void *p) { return __nvvm_isspacep_shared(p); }
 TRIBUNAL_DEVICE unsigned int __isGlobal(const void *p) { return __nvvm_isspacep_global(p); }
 
@@ -130,27 +142,37 @@ TRIBUNAL_STORES(__stwt, ".wt")
 #undef TRIBUNAL_STORES
 
 // Atomics of the device's scope; `_block` are those of the block, and `_system` those of the device.
+#define TRIBUNAL_SCOPES(name, type, device, block)                                                             \
+    TRIBUNAL_DEVICE type name(type *p, type value) { return device; }                                          \
+    TRIBUNAL_DEVICE type name##_block(type *p, type value) { return block; }                                   \
+    TRIBUNAL_DEVICE type name##_system(type *p, type value) { return device; }
 #define TRIBUNAL_ATOMIC(name, type, builtin, suffix, as)                                                       \
-    TRIBUNAL_DEVICE type name(type *p, type value) {                                                           \
-        return (type)__nvvm_atom_##builtin##_gen_##suffix((as *)p, (as)value);                                 \
+    TRIBUNAL_SCOPES(name, type, (type)__nvvm_atom_##builtin##_gen_##suffix((as *)p, (as)value),                \
+                    (type)__nvvm_atom_cta_##builtin##_gen_##suffix((as *)p, (as)value))
+// clang makes signed ones of these within a block.
+#define TRIBUNAL_ORDER(name, type, builtin, suffix, width, letter)                                             \
+    TRIBUNAL_DEVICE type tribunal_block_##builtin(type *p, type value) {                                       \
+        type old;                                                                                              \
+        __asm__ volatile("atom.cta." #builtin "." width " %0, [%1], %2;"                                       \
+                         : "=" letter(old)                                                                     \
+                         : "l"(p), letter(value)                                                               \
+                         : "memory");                                                                          \
+        return old;                                                                                            \
     }                                                                                                          \
-    TRIBUNAL_DEVICE type name##_block(type *p, type value) {                                                   \
-        return (type)__nvvm_atom_cta_##builtin##_gen_##suffix((as *)p, (as)value);                             \
-    }                                                                                                          \
-    TRIBUNAL_DEVICE type name##_system(type *p, type value) { return name(p, value); }
+    TRIBUNAL_SCOPES(name, type, __nvvm_atom_##builtin##_gen_##suffix(p, value), tribunal_block_##builtin(p, value))
 TRIBUNAL_ATOMIC(atomicAdd, int, add, i, int)
 TRIBUNAL_ATOMIC(atomicAdd, unsigned int, add, i, int)
 TRIBUNAL_ATOMIC(atomicAdd, unsigned long long, add, ll, long long)
 TRIBUNAL_ATOMIC(atomicAdd, float, add, f, float)
 TRIBUNAL_ATOMIC(atomicAdd, double, add, d, double)
 TRIBUNAL_ATOMIC(atomicMin, int, min, i, int)
-TRIBUNAL_ATOMIC(atomicMin, unsigned int, min, ui, unsigned int)
+TRIBUNAL_ORDER(atomicMin, unsigned int, min, ui, "u32", "r")
 TRIBUNAL_ATOMIC(atomicMin, long long, min, ll, long long)
-TRIBUNAL_ATOMIC(atomicMin, unsigned long long, min, ull, unsigned long long)
+TRIBUNAL_ORDER(atomicMin, unsigned long long, min, ull, "u64", "l")
 TRIBUNAL_ATOMIC(atomicMax, int, max, i, int)
-TRIBUNAL_ATOMIC(atomicMax, unsigned int, max, ui, unsigned int)
+TRIBUNAL_ORDER(atomicMax, unsigned int, max, ui, "u32", "r")
 TRIBUNAL_ATOMIC(atomicMax, long long, max, ll, long long)
-TRIBUNAL_ATOMIC(atomicMax, unsigned long long, max, ull, unsigned long long)
+TRIBUNAL_ORDER(atomicMax, unsigned long long, max, ull, "u64", "l")
 TRIBUNAL_ATOMIC(atomicExch, int, xchg, i, int)
 TRIBUNAL_ATOMIC(atomicExch, unsigned int, xchg, i, int)
 TRIBUNAL_ATOMIC(atomicExch, long long, xchg, ll, long long)
@@ -170,18 +192,37 @@ TRIBUNAL_ATOMIC(atomicXor, unsigned long long, xor, ll, long long)
 TRIBUNAL_ATOMIC(atomicInc, unsigned int, inc, ui, unsigned int)
 TRIBUNAL_ATOMIC(atomicDec, unsigned int, dec, ui, unsigned int)
 #undef TRIBUNAL_ATOMIC
-TRIBUNAL_DEVICE float atomicExch(float *p, float value) {
-    return __int_as_float(atomicExch((int *)p, __float_as_int(value)));
-}
-TRIBUNAL_DEVICE int atomicSub(int *p, int value) { return atomicAdd(p, -value); }
-TRIBUNAL_DEVICE unsigned int atomicSub(unsigned int *p, unsigned int value) { return atomicAdd(p, 0u - value); }
+#undef TRIBUNAL_ORDER
+TRIBUNAL_SCOPES(atomicSub, int, atomicAdd(p, -value), atomicAdd_block(p, -value))
+TRIBUNAL_SCOPES(atomicSub, unsigned int, atomicAdd(p, 0u - value), atomicAdd_block(p, 0u - value))
+TRIBUNAL_SCOPES(atomicExch, float, __int_as_float(atomicExch((int *)p, __float_as_int(value))),
+                __int_as_float(atomicExch_block((int *)p, __float_as_int(value))))
+#undef TRIBUNAL_SCOPES
 
-#define TRIBUNAL_CAS(type, suffix, as)                                                                         \
-    TRIBUNAL_DEVICE type atomicCAS(type *p, type compare, type value) {                                        \
-        return (type)__nvvm_atom_cas_gen_##suffix((as *)p, (as)compare, (as)value);                            \
+#define TRIBUNAL_CAS(scope, type, builtin, as)                                                                 \
+    TRIBUNAL_DEVICE type atomicCAS##scope(type *p, type compare, type value) {                                 \
+        return (type)__nvvm_atom_##builtin((as *)p, (as)compare, (as)value);                                   \
     }
-TRIBUNAL_CAS(int, i, int)
-TRIBUNAL_CAS(unsigned int, i, int)
-TRIBUNAL_CAS(long long, ll, long long)
-TRIBUNAL_CAS(unsigned long long, ll, long long)
+#define TRIBUNAL_SCOPES(type, suffix, as)                                                                      \
+    TRIBUNAL_CAS(, type, cas_gen_##suffix, as)                                                                 \
+    TRIBUNAL_CAS(_block, type, cta_cas_gen_##suffix, as)                                                       \
+    TRIBUNAL_CAS(_system, type, cas_gen_##suffix, as)
+TRIBUNAL_SCOPES(int, i, int)
+TRIBUNAL_SCOPES(unsigned int, i, int)
+TRIBUNAL_SCOPES(long long, ll, long long)
+TRIBUNAL_SCOPES(unsigned long long, ll, long long)
+#undef TRIBUNAL_SCOPES
+#undef TRIBUNAL_CAS
+#define TRIBUNAL_CAS(scope, hint)                                                                              \
+    TRIBUNAL_DEVICE unsigned short atomicCAS##scope(unsigned short *p, unsigned short compare, unsigned short value) { \
+        unsigned short old;                                                                                    \
+        __asm__ volatile("atom" hint ".cas.b16 %0, [%1], %2, %3;"                                              \
+                         : "=h"(old)                                                                           \
+                         : "l"(p), "h"(compare), "h"(value)                                                    \
+                         : "memory");                                                                          \
+        return old;                                                                                            \
+    }
+TRIBUNAL_CAS(, "")
+TRIBUNAL_CAS(_block, ".cta")
+TRIBUNAL_CAS(_system, "")
 #undef TRIBUNAL_CAS

@@ -70,6 +70,8 @@ TRIBUNAL_MATCH(unsigned int, "b32", "r", value)
 TRIBUNAL_MATCH(float, "b32", "r", __float_as_uint(value))
 TRIBUNAL_MATCH(long long, "b64", "l", value)
 TRIBUNAL_MATCH(unsigned long long, "b64", "l", value)
+TRIBUNAL_MATCH(long, "b64", "l", value)
+TRIBUNAL_MATCH(unsigned long, "b64", "l", value)
 TRIBUNAL_MATCH(double, "b64", "l", __double_as_longlong(value))
 #undef TRIBUNAL_MATCH
 

@@ -1,0 +1,137 @@
+//! What compilers' messages do not say to those who bring a file that was written for nvcc.
+
+/// How headers begin that a source cannot have, and what to do instead.
+const HEADERS: [(&[&str], &str); 5] = [
+    (
+        &["cub/", "thrust/"],
+        "cub and thrust are not there and never will be: nothing of NVIDIA's is. Reductions and scans are made of `__shfl_*_sync`, \
+         `__reduce_*_sync`, shared memory, or `cooperative_groups/reduce.h`.",
+    ),
+    (
+        &["torch/", "ATen/", "c10/", "pybind11/", "Python.h"],
+        "PyTorch is host code, and a submission has none: kernels take raw pointers and sizes, and the manifest says what is launched \
+         (docs/cuda.md).",
+    ),
+    (
+        &["cute/", "cutlass/", "helper_", "flash", "flashinfer/"],
+        "Libraries are not there: what is used of them can lie in the submission's folder, if their licence lets it. Tensor cores are \
+         reached by inline asm.",
+    ),
+    (
+        &["cublas", "cudnn", "cufft", "curand", "cusparse", "cusolver", "nccl", "nvtx", "nvToolsExt", "mpi"],
+        "Libraries that host code calls have no use here: a submission has kernels alone (docs/cuda.md).",
+    ),
+    (
+        &[
+            "atomic",
+            "chrono",
+            "complex",
+            "condition_variable",
+            "deque",
+            "exception",
+            "filesystem",
+            "fstream",
+            "future",
+            "iomanip",
+            "ios",
+            "iostream",
+            "istream",
+            "list",
+            "locale",
+            "map",
+            "memory",
+            "mutex",
+            "optional",
+            "ostream",
+            "queue",
+            "random",
+            "regex",
+            "set",
+            "sstream",
+            "stack",
+            "stdexcept",
+            "string",
+            "string_view",
+            "sys/",
+            "system_error",
+            "thread",
+            "time.h",
+            "unistd.h",
+            "unordered_",
+            "variant",
+            "vector",
+        ],
+        "That header is for host code, and a submission has none: leave its #include out. In kernels there is `printf`, `<array>`, \
+         `<tuple>`, `<utility>`, `<algorithm>` and what else docs/cuda.md lists; there is no heap.",
+    ),
+];
+
+/// Signs in a message, and what they come of.
+const SIGNS: [(&str, &str); 5] = [
+    ("cudaConfigureCall", HOST),
+    ("reference to __global__ function", HOST),
+    ("'main'", HOST),
+    (
+        "an attribute list cannot appear here",
+        "`alignas` comes first: `alignas(16) __shared__ float tile[64];`, or `__shared__ __align__(16) float tile[64];`.",
+    ),
+    (
+        "initialization is not supported for __shared__ variables",
+        "Nothing constructs what is in shared memory: its type must have no constructor and no initial values of members, or it is made by \
+         placement new in `alignas(T) __shared__ unsigned char room[sizeof(T)]`.",
+    ),
+];
+
+const HOST: &str =
+    "A submission has kernels and no host code: the manifest says what is launched (docs/cuda.md).";
+
+/// What there is to say beyond a compiler's message.
+pub(super) fn advice(message: &str) -> Option<&'static str> {
+    if let Some((_, advice)) = SIGNS.iter().find(|(sign, _)| message.contains(sign)) {
+        return Some(advice);
+    }
+    let header = missing(message)?;
+    let known = HEADERS.iter().find(|(begins, _)| begins.iter().any(|begin| header.starts_with(begin)));
+    Some(known.map_or(
+        "A source can include what lies in its folder and the headers listed in docs/cuda.md, which are those of CUDA for kernels.",
+        |(_, advice)| advice,
+    ))
+}
+
+/// The header that a compiler did not find, as the source names it.
+fn missing(message: &str) -> Option<&str> {
+    let clang = message.split_once("' file not found").and_then(|(before, _)| before.rsplit_once('\''));
+    let nvrtc = message.split_once("open source file \"").map(|(_, after)| after);
+    match (clang, nvrtc) {
+        (Some((_, header)), _) => Some(header),
+        (None, Some(after)) => after.split('"').next(),
+        (None, None) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_that_cannot_be_had_is_told_with_what_to_use() {
+        let by_clang =
+            |header: &str| format!("a.cu:1:10: fatal error: '{header}' file not found\n    1 | #include");
+        let by_nvrtc =
+            |header: &str| format!("a.cu(1): catastrophic error: cannot open source file \"{header}\"\n");
+        for (header, word) in [
+            ("cub/cub.cuh", "__reduce_*_sync"),
+            ("thrust/device_vector.h", "cub and thrust"),
+            ("torch/extension.h", "PyTorch"),
+            ("iostream", "leave its #include out"),
+            ("vector", "leave its #include out"),
+            ("cublas_v2.h", "kernels alone"),
+            ("mine.cuh", "listed in docs/cuda.md"),
+        ] {
+            for message in [by_clang(header), by_nvrtc(header)] {
+                assert!(advice(&message).is_some_and(|advice| advice.contains(word)), "{message}");
+            }
+        }
+        assert_eq!(advice("error: use of undeclared identifier 'x'"), None);
+    }
+}

@@ -1,0 +1,2 @@
+// abs and its kin: they are in the prelude.
+#pragma once

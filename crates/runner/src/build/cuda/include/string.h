@@ -1,0 +1,2 @@
+// Bytes: memcpy and its kin are in the prelude.
+#pragma once
