@@ -48,6 +48,7 @@ pub(super) const OURS: Headers = Headers(&[
     ("limits.h", include_str!("include/limits.h")),
     ("math.h", include_str!("include/math.h")),
     ("math_constants.h", include_str!("include/math_constants.h")),
+    ("mma.h", include_str!("include/mma.h")),
     ("stdbool.h", include_str!("include/stdbool.h")),
     ("stddef.h", include_str!("include/stddef.h")),
     ("stdint.h", include_str!("include/stdint.h")),
