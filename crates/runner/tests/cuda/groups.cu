@@ -118,6 +118,24 @@ extern "C" __global__ void copies(const float *in, float *out) {
     }
 }
 
+// Four times 128 floats, of which 256 are on their way at once.
+extern "C" __global__ void stages(const float *in, float *out) {
+    __shared__ __align__(16) float tile[2][128];
+    __shared__ cuda::pipeline_shared_state<cuda::thread_scope_block, 2> state;
+    cg::thread_block block = cg::this_thread_block();
+    auto pipe = cuda::make_pipeline(block, &state);
+    for (unsigned int stage = 0, next = 0; stage < 4; stage++) {
+        for (; next < 4 && next < stage + 2; next++) {
+            pipe.producer_acquire();
+            cuda::memcpy_async(block, tile[next % 2], in + 128 * next, sizeof(float) * 128, pipe);
+            pipe.producer_commit();
+        }
+        pipe.consumer_wait();
+        for (unsigned int k = threadIdx.x; k < 128; k += 32) out[128 * stage + k] = tile[stage % 2][127 - k];
+        pipe.consumer_release();
+    }
+}
+
 // What threads of two blocks of 64 make of zeros.
 extern "C" __global__ void atomics(int *i, unsigned long long *l, float *f) {
     __shared__ cuda::atomic<int, cuda::thread_scope_block> inner;

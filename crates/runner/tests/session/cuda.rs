@@ -60,6 +60,7 @@ const BROAD: [(&str, &str, &[&str]); 2] = [
             "structs",
             "lanes",
             "copies",
+            "stages",
             "atomics",
             "rounded",
             "pairs",

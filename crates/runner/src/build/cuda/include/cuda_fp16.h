@@ -39,8 +39,8 @@ TRIBUNAL_DEVICE float tribunal_half_wide(unsigned short bits) {
 #define TRIBUNAL_TWICE __half2half2
 #include "tribunal/halves.h"
 
-typedef __half half;
-typedef __half2 half2;
+typedef __half half, __nv_half, nv_half;
+typedef __half2 half2, __nv_half2, nv_half2;
 
 #define CUDART_ZERO_FP16 __ushort_as_half((unsigned short)0x0000)
 #define CUDART_NEG_ZERO_FP16 __ushort_as_half((unsigned short)0x8000)
