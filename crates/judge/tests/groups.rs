@@ -185,7 +185,7 @@ fn lanes(module: &Module) {
                 labels.push(other % 3);
             }
         }
-        let large = |other: i32| other > 9;
+        let large = |other: i32| other > if i < 32 { 9 } else { 0 };
         let both = group.iter().any(|&other| large(other)) && group.iter().any(|&other| !large(other));
         let wanted = [
             place(rank, group.len()),

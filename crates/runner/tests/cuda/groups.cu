@@ -4,6 +4,7 @@
 #include <cooperative_groups/reduce.h>
 #include <cooperative_groups/scan.h>
 #include <cuda/atomic>
+#include <cuda/functional>
 #include <cuda/pipeline>
 #include <cuda/std/cstdint>
 #include <cuda/std/limits>
@@ -81,8 +82,8 @@ extern "C" __global__ void lanes(const int *in, int *out) {
         cg::coalesced_group labeled = cg::labeled_partition(group, value % 3);
         mine[11] = labeled.thread_rank() * 100 + labeled.size();
         mine[12] = labeled.meta_group_rank() * 100 + labeled.meta_group_size();
-        mine[13] = cg::reduce(labeled, value, cg::greater<int>());
-        auto binary = cg::binary_partition(group, value > 9);
+        mine[13] = cg::reduce(labeled, value, cuda::maximum<int>());
+        auto binary = cg::binary_partition(group, value > (threadIdx.x < 32 ? 9 : 0));
         mine[14] = binary.thread_rank() * 100 + binary.size();
         mine[15] = binary.meta_group_rank() * 100 + binary.meta_group_size();
     }
