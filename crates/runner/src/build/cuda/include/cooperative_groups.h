@@ -219,7 +219,7 @@ TRIBUNAL_DEVICE void invoke_one(const Group &group, Function &&function, Argumen
 }
 template <class Group, class Function, class... Arguments>
 TRIBUNAL_DEVICE auto invoke_one_broadcast(const Group &group, Function &&function, Arguments &&...arguments) {
-    decltype(function(arguments...)) result;
+    decltype(function(arguments...)) result{};
     if (group.thread_rank() == 0) result = function(arguments...);
     return group.shfl(result, 0);
 }
