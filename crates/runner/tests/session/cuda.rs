@@ -34,51 +34,87 @@ fn ptx(toy: &Toy) -> Option<(Ptx, String)> {
     }
 }
 
-/// The kernels of the source that uses everything.
-const BROAD: [&str; 13] = [
-    "indices",
-    "vectors",
-    "warps",
-    "atomics",
-    "bits",
-    "mathematics",
-    "halves",
-    "groups",
-    "copies",
-    "words",
-    "library",
-    "overloads",
-    "lanes",
+/// Sources that use everything, and their kernels.
+const BROAD: [(&str, &str, &[&str]); 2] = [
+    (
+        "broad.cu",
+        include_str!("../cuda/broad.cu"),
+        &[
+            "indices",
+            "vectors",
+            "warps",
+            "atomics",
+            "bits",
+            "mathematics",
+            "halves",
+            "groups",
+            "copies",
+            "words",
+            "library",
+            "overloads",
+            "lanes",
+        ],
+    ),
+    (
+        "groups.cu",
+        include_str!("../cuda/groups.cu"),
+        &[
+            "tiles",
+            "structs",
+            "lanes",
+            "copies",
+            "stages",
+            "atomics",
+            "rounded",
+            "pairs",
+            "eights",
+            "product_f16",
+            "product_s8",
+        ],
+    ),
 ];
 
 #[test]
 fn a_source_that_uses_everything_compiles_and_needs_no_library() {
-    let broad = include_str!("../cuda/broad.cu");
-    let toy = toy_that_says("cuda", "broad.cu", &launching(&BROAD), &[("broad.cu", broad)]);
-    let Some((made, text)) = ptx(&toy) else { return };
-    assert!(made.compiler.is_some_and(|version| version.contains("clang")));
-    assert!(made.flags.iter().any(|flag| flag == "--cuda-gpu-arch=sm_80"), "{:?}", made.flags);
-    let foreign: Vec<_> = text
-        .split(".extern .func")
-        .skip(1)
-        .map(|rest| rest.split(['\n', ';']).next().unwrap_or_default())
-        .filter(|declared| !declared.contains("vprintf") && !declared.contains("__assertfail"))
-        .collect();
-    assert!(foreign.is_empty(), "{foreign:?}");
-    let file = text.lines().find(|line| line.trim_start().starts_with(".file")).unwrap();
-    assert!(file.contains("\"./broad.cu\""), "{file}");
-    assert!(!text.contains(toy.folder.path().to_str().unwrap()));
+    for (name, source, kernels) in BROAD {
+        let toy = toy_that_says("cuda", name, &launching(kernels), &[(name, source)]);
+        let Some((made, text)) = ptx(&toy) else { return };
+        assert!(made.compiler.is_some_and(|version| version.contains("clang")));
+        assert!(made.flags.iter().any(|flag| flag == "--cuda-gpu-arch=sm_80"), "{:?}", made.flags);
+        let foreign: Vec<_> = text
+            .split(".extern .func")
+            .skip(1)
+            .map(|rest| rest.split(['\n', ';']).next().unwrap_or_default())
+            .filter(|declared| !declared.contains("vprintf") && !declared.contains("__assertfail"))
+            .collect();
+        assert!(foreign.is_empty(), "{foreign:?}");
+        let file = text.lines().find(|line| line.trim_start().starts_with(".file")).unwrap();
+        assert!(file.contains(&format!("\"./{name}\"")), "{file}");
+        assert!(!text.contains(toy.folder.path().to_str().unwrap()));
+    }
+}
+
+#[test]
+fn a_barrier_of_the_whole_grid_is_refused_by_name() {
+    let toy = cuda(
+        "#include <cooperative_groups.h>\nextern \"C\" __global__ void k() { cooperative_groups::this_grid().sync(); }\n",
+        &[],
+    );
+    let Some(said) = message(&toy) else { return };
+    assert!(said.contains("end the kernel, and launch another") && said.contains("kernels.cu:2:"), "{said}");
 }
 
 #[test]
 fn the_other_compiler_takes_the_same_source_where_it_is() {
-    let broad = include_str!("../cuda/broad.cu");
-    let says = format!("compiler = \"nvrtc\"\n{}", launching(&BROAD));
-    let Some((made, text)) = ptx(&toy_that_says("cuda", "broad.cu", &says, &[("broad.cu", broad)])) else {
-        return;
-    };
-    assert!(made.compiler.is_some_and(|version| version.starts_with("NVRTC release ")));
-    assert!(text.contains(".entry mathematics") && text.contains("\"./broad.cu\""));
+    for (name, source, kernels) in BROAD {
+        let says = format!("compiler = \"nvrtc\"\n{}", launching(kernels));
+        let Some((made, text)) = ptx(&toy_that_says("cuda", name, &says, &[(name, source)])) else {
+            return;
+        };
+        assert!(made.compiler.is_some_and(|version| version.starts_with("NVRTC release ")));
+        let first = format!(".entry {}", kernels[0]);
+        assert!(text.contains(&first) && text.contains(&format!("\"./{name}\"")));
+    }
 
     let says = format!("compiler = \"nvrtc\"\n{}", launching(&["k"]));
     let by_nvrtc = |source: &str, more: &[(&str, &str)]| {

@@ -46,6 +46,9 @@ TRIBUNAL_DEVICE unsigned int __isGlobal(const void *p) { return __nvvm_isspacep_
                          : "l"(__cvta_generic_to_global(p)));                                                  \
         return v;                                                                                              \
     }
+// Vectors of bytes are read as one number of as many bits.
+#define TRIBUNAL_LOAD_AS(name, type, bits)                                                                     \
+    TRIBUNAL_DEVICE type name(const type *p) { return __builtin_bit_cast(type, name((const bits *)p)); }
 #define TRIBUNAL_LOADS(name, hint)                                                                             \
     TRIBUNAL_LOAD(name, hint, char, ".s8", "=h", short)                                                        \
     TRIBUNAL_LOAD(name, hint, signed char, ".s8", "=h", short)                                                 \
@@ -72,7 +75,11 @@ TRIBUNAL_DEVICE unsigned int __isGlobal(const void *p) { return __nvvm_isspacep_
     TRIBUNAL_LOAD4(name, hint, uint4, ".u32", "=r")                                                            \
     TRIBUNAL_LOAD4(name, hint, float4, ".f32", "=f")                                                           \
     TRIBUNAL_LOAD4(name, hint, short4, ".s16", "=h")                                                           \
-    TRIBUNAL_LOAD4(name, hint, ushort4, ".u16", "=h")
+    TRIBUNAL_LOAD4(name, hint, ushort4, ".u16", "=h")                                                          \
+    TRIBUNAL_LOAD_AS(name, char2, unsigned short)                                                              \
+    TRIBUNAL_LOAD_AS(name, uchar2, unsigned short)                                                             \
+    TRIBUNAL_LOAD_AS(name, char4, unsigned int)                                                                \
+    TRIBUNAL_LOAD_AS(name, uchar4, unsigned int)
 TRIBUNAL_LOADS(__ldg, ".nc")
 TRIBUNAL_LOADS(__ldcg, ".cg")
 TRIBUNAL_LOADS(__ldca, ".ca")
@@ -82,6 +89,7 @@ TRIBUNAL_LOADS(__ldcv, ".cv")
 #undef TRIBUNAL_LOAD
 #undef TRIBUNAL_LOAD2
 #undef TRIBUNAL_LOAD4
+#undef TRIBUNAL_LOAD_AS
 #undef TRIBUNAL_LOADS
 
 #define TRIBUNAL_STORE(name, hint, type, suffix, letter, bits)                                                 \
@@ -105,6 +113,8 @@ TRIBUNAL_LOADS(__ldcv, ".cv")
                          : "l"(__cvta_generic_to_global(p)), letter(v.x), letter(v.y), letter(v.z), letter(v.w) \
                          : "memory");                                                                          \
     }
+#define TRIBUNAL_STORE_AS(name, type, bits)                                                                    \
+    TRIBUNAL_DEVICE void name(type *p, type v) { name((bits *)p, __builtin_bit_cast(bits, v)); }
 #define TRIBUNAL_STORES(name, hint)                                                                            \
     TRIBUNAL_STORE(name, hint, char, ".s8", "h", short)                                                        \
     TRIBUNAL_STORE(name, hint, signed char, ".s8", "h", short)                                                 \
@@ -131,7 +141,11 @@ TRIBUNAL_LOADS(__ldcv, ".cv")
     TRIBUNAL_STORE4(name, hint, uint4, ".u32", "r")                                                            \
     TRIBUNAL_STORE4(name, hint, float4, ".f32", "f")                                                           \
     TRIBUNAL_STORE4(name, hint, short4, ".s16", "h")                                                           \
-    TRIBUNAL_STORE4(name, hint, ushort4, ".u16", "h")
+    TRIBUNAL_STORE4(name, hint, ushort4, ".u16", "h")                                                          \
+    TRIBUNAL_STORE_AS(name, char2, unsigned short)                                                             \
+    TRIBUNAL_STORE_AS(name, uchar2, unsigned short)                                                            \
+    TRIBUNAL_STORE_AS(name, char4, unsigned int)                                                               \
+    TRIBUNAL_STORE_AS(name, uchar4, unsigned int)
 TRIBUNAL_STORES(__stwb, ".wb")
 TRIBUNAL_STORES(__stcg, ".cg")
 TRIBUNAL_STORES(__stcs, ".cs")
@@ -139,6 +153,7 @@ TRIBUNAL_STORES(__stwt, ".wt")
 #undef TRIBUNAL_STORE
 #undef TRIBUNAL_STORE2
 #undef TRIBUNAL_STORE4
+#undef TRIBUNAL_STORE_AS
 #undef TRIBUNAL_STORES
 
 // Atomics of the device's scope; `_block` are those of the block, and `_system` those of the device.

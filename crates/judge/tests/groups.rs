@@ -1,0 +1,503 @@
+//! What our CUDA headers give beyond the language, by value: compiled as submissions are, emulated, and held against Rust.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use half::{bf16, f16};
+use tribunal_runner::cage::Cage;
+use tribunal_runner::{Artefact, MachineError, Submission, Trouble, Workshop};
+use tribunal_simt::execute;
+use tribunal_simt::launch::{Argument, Launch, Settings};
+use tribunal_simt::memory::{Memory, Role};
+use tribunal_simt::ptx::Module;
+
+const SOURCE: &str = include_str!("../../runner/tests/cuda/groups.cu");
+
+type Check = fn(&Module);
+
+const CHECKS: [(&str, Check); 10] = [
+    ("tiles know their place and what their lanes say", tiles),
+    ("values of any type go from lane to lane", structs),
+    ("lanes that came to one place are a group", lanes),
+    ("copies come when they are waited for", copies),
+    ("atomics add up", atomics),
+    ("numbers are rounded to halves", rounded),
+    ("pairs of halves are calculated with", pairs),
+    ("all 8-bit floats are what they mean", eights_are_read),
+    ("floats become the nearest 8-bit floats", eights_are_written),
+    ("products of matrices have every shape and layout", products),
+];
+
+fn main() {
+    tribunal_runner::enter();
+    let Some(text) = compiled() else { return };
+    let module = Module::parse(&text).expect("PTX");
+    for (name, check) in CHECKS {
+        check(&module);
+        println!("{name} ... ok");
+    }
+}
+
+/// The kernels as PTX, or nothing where there is no clang.
+fn compiled() -> Option<String> {
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let manifest = "name = \"toy\"\nchallenge = \"layer_norm_backward\"\nlanguage = \"cuda\"\nentry = \"groups.cu\"\n\
+        [[operation.forward.launch]]\nkernel = \"tiles\"\ngrid = [1]\nblock = [1]\narguments = []\n";
+    fs::write(folder.path().join("tribunal.toml"), manifest).unwrap();
+    fs::write(folder.path().join("groups.cu"), SOURCE).unwrap();
+    let cache = tempfile::tempdir().unwrap();
+    let workshop = Workshop { cage: Cage::default(), cache: cache.path().into(), python: None };
+    match workshop.make(&Submission::open(folder.path()).unwrap(), &|_| {}) {
+        Ok(Artefact::Ptx(ptx)) => Some(fs::read_to_string(ptx.path).unwrap()),
+        Err(Trouble::Machine(missing @ (MachineError::Missing { .. } | MachineError::NoCage { .. }))) => {
+            println!("skipped: {missing}");
+            None
+        }
+        other => panic!("expected PTX, got {other:?}"),
+    }
+}
+
+/// A launch that is accused of nothing: inputs, then outputs that hold as many bytes; zeros if they are read before.
+fn launch(
+    module: &Module,
+    kernel: &str,
+    shape: (u32, u32),
+    inputs: &[Vec<u8>],
+    outputs: &[usize],
+) -> Vec<Vec<u8>> {
+    let mut memory = Memory::new();
+    let mut arguments = Vec::new();
+    for (index, bytes) in inputs.iter().enumerate() {
+        arguments.push(Argument::Pointer(memory.with(&format!("in{index}"), Role::Input, 1, bytes.clone())));
+    }
+    let mut made = Vec::new();
+    for (index, &size) in outputs.iter().enumerate() {
+        let pointer = memory.with(&format!("out{index}"), Role::InOut, 1, vec![0; size]);
+        made.push(pointer);
+        arguments.push(Argument::Pointer(pointer));
+    }
+    let launch = Launch { grid: [shape.0, 1, 1], block: [shape.1, 1, 1], shared: 0, arguments };
+    let kernel = module.kernel(kernel).expect("a kernel");
+    let report = execute::launch(&kernel, &launch, &mut memory, &Settings::default()).expect("a launch");
+    assert!(report.finished && report.faults.is_empty(), "{:?}", report.faults);
+    made.into_iter().map(|pointer| memory.buffer(pointer).bytes().to_vec()).collect()
+}
+
+fn bytes<T: Copy, const N: usize>(values: &[T], to: impl Fn(T) -> [u8; N]) -> Vec<u8> {
+    values.iter().flat_map(|&value| to(value)).collect()
+}
+
+fn values<T, const N: usize>(bytes: &[u8], from: impl Fn([u8; N]) -> T) -> Vec<T> {
+    bytes.chunks_exact(N).map(|chunk| from(chunk.try_into().unwrap())).collect()
+}
+
+fn ints(bytes: &[u8]) -> Vec<i32> {
+    values(bytes, i32::from_ne_bytes)
+}
+
+fn floats(bytes: &[u8]) -> Vec<f32> {
+    values(bytes, f32::from_ne_bytes)
+}
+
+/// Numbers without a pattern, from -20 to 20.
+fn numbers(count: usize) -> Vec<i32> {
+    let mut state = 7_u32;
+    let mut next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 16) as i32 % 41 - 20
+    };
+    (0..count).map(|_| next()).collect()
+}
+
+/// Bit `i` for each `i` of which something holds.
+fn bits(of: &[i32], holds: impl Fn(i32) -> bool) -> i32 {
+    of.iter().enumerate().map(|(i, &value)| i32::from(holds(value)) << i).sum()
+}
+
+fn tiles(module: &Module) {
+    let input = numbers(64);
+    let out =
+        ints(&launch(module, "tiles", (1, 64), &[bytes(&input, i32::to_ne_bytes)], &[4 * (11 * 64 + 1)])[0]);
+    for (i, mine) in out[..11 * 64].chunks(11).enumerate() {
+        let tile = &input[i / 8 * 8..][..8];
+        let value = input[i];
+        let same = tile.iter().all(|other| other >> 8 == value >> 8);
+        let wanted = [
+            i as i32 / 32 * 100 + 2,
+            i as i32 % 32 / 8 * 100 + 4,
+            tile[3],
+            tile.get(i % 8 + 2).copied().unwrap_or(value),
+            bits(tile, |other| other & 1 == 1),
+            bits(tile, |other| other & 3 == value & 3),
+            i32::from(tile.contains(&7)) * 10 + i32::from(!tile.contains(&7)),
+            i as i32 % 16 * 100 + 16,
+            if same { 255 + 1000 } else { 0 },
+            tile[0] + 1,
+            i as i32 * 1000 + 64,
+        ];
+        assert_eq!(mine, wanted, "thread {i}");
+    }
+    assert_eq!(out[11 * 64], 64);
+}
+
+fn structs(module: &Module) {
+    let input: Vec<f32> = numbers(32).into_iter().map(|value| value as f32).collect();
+    let out =
+        floats(&launch(module, "structs", (1, 32), &[bytes(&input, f32::to_ne_bytes)], &[4 * 6 * 32])[0]);
+    for (i, mine) in out.chunks(6).enumerate() {
+        let tile = &input[i / 16 * 16..][..16];
+        let most = tile.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        assert_eq!(mine[..2], [most, tile.iter().sum()], "thread {i}");
+        assert_eq!(input[mine[2] as usize], most, "thread {i}");
+        let before = if i % 16 == 0 { input[i] } else { input[i - 1] };
+        assert_eq!(mine[3..], [2.0 * input[i ^ 5] + 3.0, tile[1] / 2.0, before], "thread {i}");
+    }
+}
+
+/// What the threads of a group are told, of which `values` are those of all, by rank.
+fn place(rank: usize, of: usize) -> i32 {
+    (rank * 100 + of) as i32
+}
+
+fn lanes(module: &Module) {
+    let input = numbers(64);
+    let out = ints(&launch(module, "lanes", (1, 64), &[bytes(&input, i32::to_ne_bytes)], &[4 * 18 * 64])[0]);
+    for i in 0..64 {
+        let mine = &out[16 * i..][..16];
+        let value = input[i];
+        if value <= 0 {
+            assert_eq!(mine, [0; 16]);
+            continue;
+        }
+        let warp = i / 32 * 32;
+        let group: Vec<i32> = input[warp..warp + 32].iter().copied().filter(|&other| other > 0).collect();
+        let rank = input[warp..i].iter().filter(|&&other| other > 0).count();
+        // Of those that have something in common with this one: how many, and this one's rank among them.
+        let part = |holds: &dyn Fn(i32) -> bool| {
+            let of = group.iter().filter(|&&other| holds(other)).count();
+            place(group[..rank].iter().filter(|&&other| holds(other)).count(), of)
+        };
+        let alike = |other: i32| other % 3 == value % 3;
+        let mut labels = Vec::new();
+        for other in &group {
+            if !labels.contains(&(other % 3)) {
+                labels.push(other % 3);
+            }
+        }
+        let large = |other: i32| other > if i < 32 { 9 } else { 0 };
+        let both = group.iter().any(|&other| large(other)) && group.iter().any(|&other| !large(other));
+        let wanted = [
+            place(rank, group.len()),
+            group[1],
+            group[if rank < 2 { rank } else { rank - 2 }],
+            *group.get(rank + 3).unwrap_or(&value),
+            bits(&group, |other| other & 1 == 1),
+            bits(&group, |other| other & 3 == value & 3),
+            group.iter().sum(),
+            group[..=rank].iter().sum(),
+            group[..rank].iter().copied().max().unwrap_or(0),
+            if group.iter().all(|&other| other == value) { bits(&group, |_| true) * 10 + 1 } else { 0 },
+            place(0, 1),
+            part(&alike),
+            place(labels.iter().position(|&label| label == value % 3).unwrap(), labels.len()),
+            group.iter().copied().filter(|&other| alike(other)).max().unwrap(),
+            part(&|other| large(other) == large(value)),
+            place((both && large(value)).into(), 1 + usize::from(both)),
+        ];
+        assert_eq!(mine, wanted, "thread {i}");
+    }
+    for i in 0..64 {
+        let before: i32 = input[i / 8 * 8..i].iter().sum();
+        assert_eq!((out[16 * 64 + i], out[17 * 64 + i]), (before + input[i], before), "thread {i}");
+    }
+}
+
+fn copies(module: &Module) {
+    let input: Vec<f32> = (0..512).map(|i| i as f32).collect();
+    for kernel in ["copies", "stages"] {
+        let out = floats(&launch(module, kernel, (1, 32), &[bytes(&input, f32::to_ne_bytes)], &[4 * 512])[0]);
+        for (k, value) in out.iter().enumerate().filter(|(k, _)| kernel == "stages" || *k != 255) {
+            assert_eq!(*value, (k / 128 * 128 + 127 - k % 128) as f32, "{kernel}, number {k}");
+        }
+    }
+}
+
+fn atomics(module: &Module) {
+    let out = launch(module, "atomics", (2, 64), &[], &[20, 8, 4]);
+    assert_eq!(ints(&out[0]), [2 * (1 + 64 * 63 / 2), 58, 255, -63, 256]);
+    assert_eq!(values(&out[1], u64::from_ne_bytes), [0_u64.wrapping_sub(128)]);
+    assert_eq!(floats(&out[2]), [64.0]);
+}
+
+/// Floats at the ends and between the numbers of shorter types.
+fn special() -> Vec<f32> {
+    let mut found = vec![0.0, 1.0, f32::INFINITY, f32::NAN, f32::MIN_POSITIVE, 1e-45, f32::MAX, 1e-7, 1e-30];
+    found.extend([0.1, 0.3, 0.5, 0.75, 1.5, 2.5, 3.5, 7.99, 100.4, 255.5, 256.0, 300.0]);
+    // Ties, and what is next to them: of half, bfloat16, e4m3 and e5m2, and where they end.
+    for tie in [1.000_488_3, 1.001_464_8, 1.003_906_3, 1.011_718_8, 1.0625, 1.1875, 1.125, 1.375] {
+        found.extend([f32::from_bits(f32::to_bits(tie) - 1), tie, f32::from_bits(f32::to_bits(tie) + 1)]);
+    }
+    for end in
+        [65504.0_f32, 65519.0, 65520.0, 65536.0, 448.0, 464.0, 464.01, 480.0, 57344.0, 61439.0, 61440.0]
+    {
+        found.push(end);
+    }
+    for small in
+        [2.0_f32.powi(-24), 2.0_f32.powi(-25), 2.0_f32.powi(-9), 2.0_f32.powi(-10), 2.0_f32.powi(-16)]
+    {
+        found.extend([small, small * 1.25, small * 1.5, small * 2.5, small * 3.0]);
+    }
+    let negative: Vec<f32> = found.iter().map(|value| -value).collect();
+    found.extend(negative);
+    found.resize(256, -2.75);
+    found
+}
+
+/// Numbers of 16 bits of which some value of `wide` is the nearest, that towards zero, that not below, and that not above; NaN aside.
+fn directions(x: f32, nearest: u16, wide: impl Fn(u16) -> f32, largest: u16) -> [u16; 4] {
+    let sign = if x.is_sign_negative() { 0x8000 } else { 0 };
+    // Towards zero: the nearest, or the one before it.
+    let mut cut = nearest & 0x7fff;
+    if wide(cut) > x.abs() {
+        cut -= 1;
+    }
+    let cut = if x.is_infinite() { nearest & 0x7fff } else { cut.min(largest) };
+    let beyond = if wide(cut) == x.abs() { cut } else { cut + 1 };
+    let (up, down) = if sign == 0 { (beyond, cut) } else { (cut, beyond) };
+    [nearest, sign | cut, sign | up, sign | down]
+}
+
+fn rounded(module: &Module) {
+    let input = special();
+    let out = launch(module, "rounded", (1, 256), &[bytes(&input, f32::to_ne_bytes)], &[2 * 16 * 256]);
+    for (mine, &x) in values(&out[0], u16::from_ne_bytes).chunks(16).zip(&input) {
+        let h = f16::from_f32(x);
+        if x.is_nan() {
+            assert!(mine[..4].iter().all(|&bits| f16::from_bits(bits).is_nan()), "{mine:x?}");
+            assert!(mine[4..8].iter().all(|&bits| bf16::from_bits(bits).is_nan()), "{mine:x?}");
+        } else {
+            let halves = directions(x, h.to_bits(), |bits| f16::from_bits(bits).to_f32(), 0x7bff);
+            assert_eq!(mine[..4], halves, "{x}");
+            let nearest = bf16::from_f32(x).to_bits();
+            assert_eq!(
+                mine[4..8],
+                directions(x, nearest, |bits| bf16::from_bits(bits).to_f32(), 0x7f7f),
+                "{x}"
+            );
+        }
+        let whole = h.to_f32();
+        // `as` saturates, and makes 0 of NaN, as the hardware does.
+        assert_eq!(mine[8], u16::from(whole as u8), "{x}");
+        assert_eq!(mine[9], whole.round_ties_even() as i16 as u16, "{x}");
+        assert_eq!(mine[10], whole.ceil() as u16, "{x}");
+        assert_eq!(mine[11], whole.floor() as i32 as u16, "{x}");
+        if !x.is_nan() {
+            assert_eq!(mine[12], f16::from_f64(x as u64 as f64).to_bits(), "{x}");
+        }
+        assert_eq!(mine[13], u16::from(h != f16::ZERO), "{x}");
+        let sum = f16::from_f32((whole + 0.5).clamp(0.0, 1.0));
+        assert_eq!(mine[14], if whole.is_nan() { 0 } else { sum.to_bits() }, "{x}");
+        let product = bf16::from_f32(bf16::from_f32(x).to_f32() * 0.5).to_f32();
+        let product = bf16::from_f32(product.clamp(0.0, 1.0) + 0.0);
+        assert_eq!(mine[15], if x.is_nan() { 0 } else { product.to_bits() }, "{x}");
+    }
+}
+
+/// Of numbers: a NaN differs from nothing.
+fn differ(x: f32, y: f32) -> bool {
+    x != y && !x.is_nan() && !y.is_nan()
+}
+
+/// What `pairs_of` in the source makes of one half of two pairs; those that are about both are left out.
+fn one_of_pairs(a: u16, b: u16, wide: fn(u16) -> f32, narrow: fn(f32) -> u16) -> [(usize, u16); 11] {
+    let (x, y) = (wide(a), wide(b));
+    let one = narrow(1.0);
+    let truth = |holds: bool| if holds { one } else { 0 };
+    let sum = (x + y).clamp(0.0, 1.0);
+    let most = if x.is_nan() || y.is_nan() { f32::NAN } else { x.max(y) };
+    let rectified = x.mul_add(y, 1.0);
+    [
+        (0, narrow(if sum.is_nan() { 0.0 } else { wide(narrow(sum)) + 0.0 })),
+        (1, narrow(x - y)),
+        (2, narrow(if rectified > 0.0 || rectified.is_nan() { rectified } else { 0.0 })),
+        (3, narrow(most)),
+        (4, narrow(x.min(y))),
+        (5, truth(differ(x, y))),
+        (6, if x >= y { 0 } else { 0xffff }),
+        (8, a ^ 0x8000),
+        (9, narrow(x + 1.0)),
+        (11, truth(y.is_nan())),
+        (12, 0),
+    ]
+}
+
+fn pairs(module: &Module) {
+    // One, half, two, -3, the largest, infinity, NaN, the smallest, zero: of halves and of bfloat16.
+    let of = |narrow: fn(f32) -> u16, smallest: u16, largest: u16| {
+        let mut found: Vec<u16> =
+            [1.0, 0.5, 2.0, -3.0, f32::INFINITY, f32::NAN, 0.0, -0.25].map(narrow).to_vec();
+        found.extend([smallest, largest, largest | 0x8000]);
+        found
+    };
+    type Widen = fn(u16) -> f32;
+    type Narrow = fn(f32) -> u16;
+    let half: (Widen, Narrow) = (|bits| f16::from_bits(bits).to_f32(), |x| f16::from_f32(x).to_bits());
+    let brain: (Widen, Narrow) = (|bits| bf16::from_bits(bits).to_f32(), |x| bf16::from_f32(x).to_bits());
+    for (kind, (wide, narrow), some) in
+        [(0, half, of(half.1, 1, 0x7bff)), (1, brain, of(brain.1, 0x80, 0x7f7f))]
+    {
+        let all: Vec<[u16; 4]> = some
+            .iter()
+            .flat_map(|&a| some.iter().map(move |&b| [a, b, b, a]))
+            .map(|[a, b, c, d]| [a, c, b, d])
+            .collect();
+        let words: Vec<u32> = all
+            .iter()
+            .flat_map(|&[a, c, b, d]| [u32::from(a) | u32::from(c) << 16, u32::from(b) | u32::from(d) << 16])
+            .collect();
+        let count = all.len() as u32;
+        let out =
+            launch(module, "pairs", (1, count), &[bytes(&words, u32::to_ne_bytes)], &[4 * 28 * all.len()]);
+        for (thread, mine) in values(&out[0], u32::from_ne_bytes).chunks(28).enumerate() {
+            let [a, c, b, d] = all[thread];
+            assert_eq!(mine[26..], [words[2 * thread]; 2]);
+            let mine = &mine[13 * kind..][..13];
+            let nan = |bits: u16| wide(bits).is_nan();
+            for (high, one, other) in [(0, a, b), (16, c, d)] {
+                for (index, wanted) in one_of_pairs(one, other, wide, narrow) {
+                    let got = (mine[index] >> high) as u16;
+                    let skip = index == 12 || (index == 8 && nan(one));
+                    assert!(
+                        skip || got == wanted || (index != 6 && nan(got) && nan(wanted)),
+                        "{kind}, number {index} of {one:x} and {other:x}: {got:x}, not {wanted:x}"
+                    );
+                }
+            }
+            let [x, y, z, w] = [a, b, c, d].map(wide);
+            let flags = u32::from(!(x < y) && !(z < w))
+                + 2 * u32::from(x == y && z == w)
+                + 4 * u32::from(x != y && z != w)
+                + 8 * u32::from(x <= y)
+                + 16 * u32::from(differ(z, w));
+            assert_eq!(mine[7], flags, "{kind}, {a:x} {c:x} and {b:x} {d:x}");
+        }
+    }
+}
+
+/// The value of an 8-bit float with so many digits after the point.
+fn eight(code: u8, digits: u32) -> f64 {
+    let bias = if digits == 3 { 7 } else { 15 };
+    let (exponent, digit) =
+        (i32::from(code >> digits & ((0x80_u8 >> digits) - 1)), f64::from(code & ((1 << digits) - 1)));
+    let sign = if code & 0x80 == 0 { 1.0 } else { -1.0 };
+    let unit = 0.5_f64.powi(digits as i32);
+    let size = match (digits, exponent, code & 3) {
+        (3, 15, _) if code & 7 == 7 => f64::NAN,
+        (2, 31, 0) => f64::INFINITY,
+        (2, 31, _) => f64::NAN,
+        (_, 0, _) => digit * unit * 2.0_f64.powi(1 - bias),
+        _ => (1.0 + digit * unit) * 2.0_f64.powi(exponent - bias),
+    };
+    sign * size
+}
+
+fn eights(module: &Module, input: &[f32]) -> (Vec<f32>, Vec<u8>) {
+    let mut out = launch(module, "eights", (1, 256), &[bytes(input, f32::to_ne_bytes)], &[8 * 256, 4 * 256]);
+    let narrow = out.pop().unwrap();
+    (floats(&out[0]), narrow)
+}
+
+fn eights_are_read(module: &Module) {
+    let (wide, _) = eights(module, &special());
+    for (code, got) in wide.chunks(2).enumerate() {
+        for (got, digits) in got.iter().zip([3, 2]) {
+            let wanted = eight(code as u8, digits) as f32;
+            let same = got.to_bits() == wanted.to_bits() || (got.is_nan() && wanted.is_nan());
+            assert!(same, "{code:x} with {digits} digits: {got}, not {wanted}");
+        }
+    }
+}
+
+fn eights_are_written(module: &Module) {
+    let input = special();
+    let (_, narrow) = eights(module, &input);
+    for (got, &x) in narrow.chunks(4).zip(&input) {
+        let sign = if x.is_sign_negative() { 0x80 } else { 0 };
+        for (index, digits, largest, beyond) in
+            [(0, 3, 0x7e, 0x7e_u8), (1, 3, 0x7e, 0x7f), (2, 2, 0x7b, 0x7b), (3, 2, 0x7b, 0x7c)]
+        {
+            // The nearest of all that are finite, even ones first, and what would come after the largest.
+            let size = f64::from(x.abs()).min(1e6);
+            let end = 2.0 * eight(largest, digits) - eight(largest - 1, digits);
+            let distance = |code: u8| (size - if code > largest { end } else { eight(code, digits) }).abs();
+            let nearest = (0..=largest + 1)
+                .min_by(|&a, &b| distance(a).total_cmp(&distance(b)).then((a & 1).cmp(&(b & 1))));
+            let nearest = nearest.filter(|_| x.is_finite()).unwrap_or(largest + 1);
+            let code = if nearest > largest { beyond } else { nearest };
+            let wanted = if x.is_nan() { 0x7f } else { sign | code };
+            assert_eq!(got[index], wanted, "{x} with {digits} digits, way {index}");
+        }
+    }
+}
+
+/// How numbers are written for a type, and read.
+type Write = fn(i32) -> Vec<u8>;
+type Read = fn(&[u8]) -> Vec<i32>;
+
+fn products(module: &Module) {
+    let half: Write = |x| f16::from_f32(x as f32).to_ne_bytes().to_vec();
+    let brain: Write = |x| bf16::from_f32(x as f32).to_ne_bytes().to_vec();
+    let float: Write = |x| (x as f32).to_ne_bytes().to_vec();
+    let byte: Write = |x| vec![x as i8 as u8];
+    let unsigned: Write = |x| vec![x.unsigned_abs() as u8 * 8];
+    let int: Write = |x| x.to_ne_bytes().to_vec();
+    let from_float: Read = |bytes| floats(bytes).into_iter().map(|x| x as i32).collect();
+    let from_half: Read =
+        |bytes| values(bytes, f16::from_ne_bytes).into_iter().map(|x| x.to_f32() as i32).collect();
+    let table: [(&str, [usize; 3], Write, Write, Read); 11] = [
+        ("product_f16", [16, 16, 16], half, float, from_float),
+        ("product_f16_tall", [32, 8, 16], half, float, from_float),
+        ("product_f16_wide", [8, 32, 16], half, float, from_float),
+        ("product_f16_f16", [16, 16, 16], half, half, from_half),
+        ("product_f16_f16_wide", [8, 32, 16], half, half, from_half),
+        ("product_bf16", [16, 16, 16], brain, float, from_float),
+        ("product_bf16_tall", [32, 8, 16], brain, float, from_float),
+        ("product_tf32", [16, 16, 8], float, float, from_float),
+        ("product_s8", [16, 16, 16], byte, int, ints),
+        ("product_u8_tall", [32, 8, 16], unsigned, int, ints),
+        ("product_s8_wide", [8, 32, 16], byte, int, ints),
+    ];
+    for (name, [rows, columns, inner], write, write_sums, read) in table {
+        let digits = if name.contains("f16_f16") { 7 } else { 20 };
+        let all: Vec<i32> = numbers(rows * inner + inner * columns + rows * columns)
+            .into_iter()
+            .map(|x| x % digits)
+            .collect();
+        let (a, rest) = all.split_at(rows * inner);
+        let (b, c) = rest.split_at(inner * columns);
+        let written = |of: &[i32], write: Write| of.iter().flat_map(|&x| write(x)).collect::<Vec<u8>>();
+        let size = 8 * written(c, write_sums).len();
+        let inputs = [written(a, write), written(b, write), written(c, write_sums)];
+        let out = read(&launch(module, name, (1, 32), &inputs, &[size])[0]);
+        let value = |x: i32| if name.contains("u8") { x.abs() * 8 } else { x };
+        for (layout, got) in out.chunks(rows * columns).enumerate() {
+            let [sums_turned, a_turned, b_turned] = [4, 2, 1].map(|bit| layout & bit != 0);
+            let at = |turned: bool, row: usize, column: usize, (rows, columns): (usize, usize)| {
+                if turned { column * rows + row } else { row * columns + column }
+            };
+            for row in 0..rows {
+                for column in 0..columns {
+                    let place = at(sums_turned, row, column, (rows, columns));
+                    let product: i32 = (0..inner)
+                        .map(|k| {
+                            value(a[at(a_turned, row, k, (rows, inner))])
+                                * value(b[at(b_turned, k, column, (inner, columns))])
+                        })
+                        .sum();
+                    assert_eq!(got[place], product + 2 * c[place], "{name}, layout {layout}, {row} {column}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,265 @@
+// What kernels for language models take from beyond the language: halves, 8-bit floats, groups, copies, atomics, products of matrices.
+#include <cooperative_groups.h>
+#include <cooperative_groups/memcpy_async.h>
+#include <cooperative_groups/reduce.h>
+#include <cooperative_groups/scan.h>
+#include <cuda/atomic>
+#include <cuda/functional>
+#include <cuda/pipeline>
+#include <cuda/std/cstdint>
+#include <cuda/std/limits>
+#include <cuda/std/type_traits>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_fp8.h>
+#include <mma.h>
+
+namespace cg = cooperative_groups;
+namespace wmma = nvcuda::wmma;
+
+// 11 numbers for each thread of a block of 64.
+extern "C" __global__ void tiles(const int *in, int *out) {
+    cg::thread_block block = cg::this_thread_block();
+    cg::thread_block_tile<32> warp = cg::tiled_partition<32>(block);
+    auto eight = cg::tiled_partition<8>(warp);
+    cg::thread_group sixteen = cg::tiled_partition(block, 16);
+    int value = in[block.thread_rank()], same;
+    int *mine = out + 11 * cg::thread_rank(block);
+    mine[0] = warp.meta_group_rank() * 100 + warp.meta_group_size();
+    mine[1] = eight.meta_group_rank() * 100 + eight.meta_group_size();
+    mine[2] = eight.shfl(value, 3);
+    mine[3] = eight.shfl_down(value, 2);
+    mine[4] = eight.ballot(value & 1);
+    mine[5] = eight.match_any(value & 3);
+    mine[6] = eight.any(value == 7) * 10 + eight.all(value != 7);
+    mine[7] = sixteen.thread_rank() * 100 + sixteen.size();
+    mine[8] = eight.match_all(value >> 8, same) + same * 1000;
+    mine[9] = cg::invoke_one_broadcast(eight, [&] { return value + 1; });
+    mine[10] = (int)(cg::this_grid().thread_rank() * 1000 + cg::this_grid().size());
+    auto token = block.barrier_arrive();
+    block.barrier_wait(static_cast<decltype(token) &&>(token));
+    cg::invoke_one(block, [&] { out[11 * 64] = cg::group_size(block); });
+}
+
+struct Largest {
+    float value, sum;
+    unsigned char from;
+};
+
+// Values of any type, between the threads of a block of 32: what an online softmax reduces, and vectors.
+extern "C" __global__ void structs(const float *in, float *out) {
+    auto tile = cg::tiled_partition<16>(cg::this_thread_block());
+    unsigned int i = threadIdx.x;
+    Largest all = cg::reduce(tile, Largest{in[i], in[i], (unsigned char)i}, [](Largest a, Largest b) {
+        Largest larger = b.value > a.value ? b : a;
+        return Largest{larger.value, a.sum + b.sum, larger.from};
+    });
+    float4 other = tile.shfl_xor(make_float4(in[i], in[i] + 1, in[i] + 2, in[i] + 3), 5);
+    out[6 * i] = all.value;
+    out[6 * i + 1] = all.sum;
+    out[6 * i + 2] = all.from;
+    out[6 * i + 3] = other.x + other.w;
+    out[6 * i + 4] = (float)tile.shfl((double)in[i] / 2, 1);
+    out[6 * i + 5] = (float)tile.shfl_up(__float2half(in[i]), 1);
+}
+
+// 16 numbers for each thread of a block of 64 whose number is positive.
+extern "C" __global__ void lanes(const int *in, int *out) {
+    int value = in[threadIdx.x], *mine = out + 16 * threadIdx.x, same;
+    if (value > 0) {
+        cg::coalesced_group group = cg::coalesced_threads();
+        mine[0] = group.thread_rank() * 100 + group.size();
+        mine[1] = group.shfl(value, 1);
+        mine[2] = group.shfl_up(value, 2);
+        mine[3] = group.shfl_down(value, 3);
+        mine[4] = group.ballot(value & 1);
+        mine[5] = group.match_any(value & 3);
+        mine[6] = cg::reduce(group, value, cg::plus<int>());
+        mine[7] = cg::inclusive_scan(group, value, cg::plus<int>());
+        mine[8] = cg::exclusive_scan(group, value, cg::greater<int>());
+        mine[9] = group.match_all(value, same) * 10 + same;
+        mine[10] = group.meta_group_rank() * 100 + group.meta_group_size();
+        cg::coalesced_group labeled = cg::labeled_partition(group, value % 3);
+        mine[11] = labeled.thread_rank() * 100 + labeled.size();
+        mine[12] = labeled.meta_group_rank() * 100 + labeled.meta_group_size();
+        mine[13] = cg::reduce(labeled, value, cuda::maximum<int>());
+        auto binary = cg::binary_partition(group, value > (threadIdx.x < 32 ? 9 : 0));
+        mine[14] = binary.thread_rank() * 100 + binary.size();
+        mine[15] = binary.meta_group_rank() * 100 + binary.meta_group_size();
+    }
+    __syncwarp();
+    auto tile = cg::tiled_partition<8>(cg::this_thread_block());
+    out[16 * 64 + threadIdx.x] = cg::inclusive_scan(tile, value);
+    out[17 * 64 + threadIdx.x] = cg::exclusive_scan(tile, value);
+}
+
+// Three times 128 floats by 32 threads, in three ways.
+extern "C" __global__ void copies(const float *in, float *out) {
+    __shared__ __align__(16) float tile[3][128];
+    cg::thread_block block = cg::this_thread_block();
+    unsigned int i = threadIdx.x;
+    cg::memcpy_async(block, tile[0], in, sizeof(float) * 128);
+    cg::memcpy_async(block, tile[1] + 1, in + 129, sizeof(float) * 127);
+    cg::wait_prior<1>(block);
+    for (unsigned int k = i; k < 128; k += 32) out[k] = tile[0][127 - k];
+    cg::wait(block);
+    for (unsigned int k = i; k < 127; k += 32) out[128 + k] = tile[1][127 - k];
+    block.sync();
+    auto pipe = cuda::make_pipeline();
+    for (unsigned int stage = 0; stage < 2; stage++) {
+        pipe.producer_acquire();
+        cuda::memcpy_async(&tile[stage][4 * i], in + 256 + 128 * stage + 4 * i, cuda::aligned_size_t<16>(16), pipe);
+        pipe.producer_commit();
+    }
+    for (unsigned int stage = 0; stage < 2; stage++) {
+        pipe.consumer_wait();
+        block.sync();
+        for (unsigned int k = i; k < 128; k += 32) out[256 + 128 * stage + k] = tile[stage][127 - k];
+        pipe.consumer_release();
+    }
+}
+
+// Four times 128 floats, of which 256 are on their way at once.
+extern "C" __global__ void stages(const float *in, float *out) {
+    __shared__ __align__(16) float tile[2][128];
+    __shared__ cuda::pipeline_shared_state<cuda::thread_scope_block, 2> state;
+    cg::thread_block block = cg::this_thread_block();
+    auto pipe = cuda::make_pipeline(block, &state);
+    for (unsigned int stage = 0, next = 0; stage < 4; stage++) {
+        for (; next < 4 && next < stage + 2; next++) {
+            pipe.producer_acquire();
+            cuda::memcpy_async(block, tile[next % 2], in + 128 * next, sizeof(float) * 128, pipe);
+            pipe.producer_commit();
+        }
+        pipe.consumer_wait();
+        for (unsigned int k = threadIdx.x; k < 128; k += 32) out[128 * stage + k] = tile[stage % 2][127 - k];
+        pipe.consumer_release();
+    }
+}
+
+// What threads of two blocks of 64 make of zeros.
+extern "C" __global__ void atomics(int *i, unsigned long long *l, float *f) {
+    __shared__ cuda::atomic<int, cuda::thread_scope_block> inner;
+    if (threadIdx.x == 0) inner.store(1, cuda::memory_order_relaxed);
+    __syncthreads();
+    inner.fetch_add(threadIdx.x, cuda::memory_order_relaxed);
+    __syncthreads();
+    cuda::atomic_ref<int, cuda::thread_scope_device> sum(i[0]), most(i[1]), bits(i[2]), least(i[3]), swapped(i[4]);
+    if (threadIdx.x == 0) sum.fetch_add(inner.load(), cuda::std::memory_order_acq_rel);
+    most.fetch_max((int)threadIdx.x - 5);
+    bits |= 1 << threadIdx.x % 8;
+    least.fetch_min(-(int)threadIdx.x, cuda::memory_order_release);
+    int seen = swapped.load(cuda::memory_order_acquire);
+    while (!swapped.compare_exchange_weak(seen, seen + 2)) {
+    }
+    cuda::atomic_ref<unsigned long long>(l[0]).fetch_sub(1);
+    cuda::atomic_ref<float>(f[0]).fetch_add(0.5f);
+    cuda::atomic_thread_fence(cuda::memory_order_seq_cst, cuda::thread_scope_device);
+    static_assert(cuda::std::is_same_v<cuda::std::uint8_t, unsigned char> && cuda::std::numeric_limits<int>::max() > 0);
+}
+
+// For each float: rounded to both halves in four ways, and what integers become of the first.
+extern "C" __global__ void rounded(const float *in, unsigned short *out) {
+    float x = in[threadIdx.x];
+    unsigned short *mine = out + 16 * threadIdx.x;
+    mine[0] = __half_as_ushort(__float2half_rn(x));
+    mine[1] = __half_as_ushort(__float2half_rz(x));
+    mine[2] = __half_as_ushort(__float2half_ru(x));
+    mine[3] = __half_as_ushort(__float2half_rd(x));
+    mine[4] = __bfloat16_as_ushort(__float2bfloat16_rn(x));
+    mine[5] = __bfloat16_as_ushort(__float2bfloat16_rz(x));
+    mine[6] = __bfloat16_as_ushort(__float2bfloat16_ru(x));
+    mine[7] = __bfloat16_as_ushort(__float2bfloat16_rd(x));
+    half h(x);
+    mine[8] = (unsigned char)h;
+    mine[9] = (unsigned short)__half2short_rn(h);
+    mine[10] = __half2ushort_ru(h);
+    mine[11] = (unsigned short)__half2int_rd(h);
+    mine[12] = __half_as_ushort(half((unsigned long long)__float2ull_rz(x)));
+    mine[13] = (unsigned short)(bool)h;
+    mine[14] = __half_as_ushort(__hadd_sat(h, __float2half(0.5f)));
+    mine[15] = __bfloat16_as_ushort(__hmul_sat(__float2bfloat16(x), __float2bfloat16(0.5f)));
+}
+
+// Pairs of the bits of halves, and what names and operators make of them.
+template <class Half, class Pair> __device__ void pairs_of(Pair a, Pair b, Pair one, unsigned int *mine) {
+    auto bits = [](Pair v) { return *reinterpret_cast<unsigned int *>(&v); };
+    mine[0] = bits(__hadd2_sat(a, b));
+    mine[1] = bits(__hsub2_rn(a, b));
+    mine[2] = bits(__hfma2_relu(a, b, one));
+    mine[3] = bits(__hmax2_nan(a, b));
+    mine[4] = bits(__hmin2(a, b));
+    mine[5] = bits(__hne2(a, b));
+    mine[6] = __hltu2_mask(a, b);
+    mine[7] = __hbgeu2(a, b) + 2 * (a == b) + 4 * (a != b) + 8 * (a.x <= b.x) + 16 * __hne(a.y, b.y);
+    mine[8] = bits(-a);
+    mine[9] = bits(++a);
+    a.x--;
+    mine[10] = bits(+a);
+    mine[11] = bits(__hisnan2(b));
+    mine[12] = bits(__hmul2(a, b) / b);
+}
+extern "C" __global__ void pairs(const unsigned int *in, unsigned int *out) {
+    const unsigned int *p = in + 2 * threadIdx.x, one = 0x3c003c00, one_b = 0x3f803f80;
+    half2 a = __ldcs(reinterpret_cast<const half2 *>(p)), b = __ldca(reinterpret_cast<const half2 *>(p + 1));
+    pairs_of<half>(a, b, *reinterpret_cast<const half2 *>(&one), out + 28 * threadIdx.x);
+    nv_bfloat162 c = __ldcg(reinterpret_cast<const nv_bfloat162 *>(p)), d = __ldg(reinterpret_cast<const nv_bfloat162 *>(p + 1));
+    pairs_of<nv_bfloat16>(c, d, *reinterpret_cast<const nv_bfloat162 *>(&one_b), out + 28 * threadIdx.x + 13);
+    __stcs(reinterpret_cast<half2 *>(out + 28 * threadIdx.x + 26), a);
+    __stcg(reinterpret_cast<uchar4 *>(out + 28 * threadIdx.x + 27), __ldg(reinterpret_cast<const uchar4 *>(p)));
+}
+
+// 8-bit floats: all of them as floats, and floats as them, with and without an end of the range.
+extern "C" __global__ void eights(const float *in, float *wide, unsigned char *narrow) {
+    unsigned int i = threadIdx.x;
+    __nv_fp8_e4m3 a;
+    __nv_fp8_e5m2 b;
+    a.__x = b.__x = (unsigned char)i;
+    wide[2 * i] = (float)a;
+    wide[2 * i + 1] = float(b);
+    narrow[4 * i] = __nv_fp8_e4m3(in[i]).__x;
+    narrow[4 * i + 1] = __nv_cvt_float_to_fp8(in[i], __NV_NOSAT, __NV_E4M3);
+    narrow[4 * i + 2] = __nv_fp8x2_e5m2(make_float2(in[i], 0)).__x & 0xff;
+    narrow[4 * i + 3] = __nv_cvt_double_to_fp8(in[i], __NV_NOSAT, __NV_E5M2);
+}
+
+// d = a b + 2 c, once for each layout of a, b, and c and d.
+template <class T, int M, int N, int K, class A, class B, class In, class Sum>
+__device__ void product(const In *in_a, const In *in_b, const Sum *in_c, Sum *d, wmma::layout_t layout, unsigned int sums) {
+    wmma::fragment<wmma::matrix_a, M, N, K, T, A> a;
+    wmma::fragment<wmma::matrix_b, M, N, K, T, B> b;
+    wmma::fragment<wmma::accumulator, M, N, K, Sum> c, doubled;
+    constexpr bool rows_a = cuda::std::is_same<A, wmma::row_major>::value, rows_b = cuda::std::is_same<B, wmma::row_major>::value;
+    wmma::load_matrix_sync(a, in_a, rows_a ? K : M);
+    wmma::load_matrix_sync(b, in_b, rows_b ? N : K);
+    wmma::load_matrix_sync(c, in_c, sums, layout);
+    wmma::fill_fragment(doubled, Sum(2));
+    for (int i = 0; i < c.num_elements; i++) doubled.x[i] = doubled.x[i] * c.x[i];
+    wmma::mma_sync(c, a, b, doubled);
+    wmma::store_matrix_sync(d, c, sums, layout);
+}
+template <class T, int M, int N, int K, class In, class Sum>
+__device__ void products(const In *a, const In *b, const Sum *c, Sum *d) {
+    for (int turned = 0; turned < 2; turned++) {
+        wmma::layout_t layout = turned ? wmma::mem_col_major : wmma::mem_row_major;
+        unsigned int sums = turned ? M : N;
+        Sum *to = d + 4 * turned * M * N;
+        product<T, M, N, K, wmma::row_major, wmma::row_major>(a, b, c, to, layout, sums);
+        product<T, M, N, K, wmma::row_major, wmma::col_major>(a, b, c, to + M * N, layout, sums);
+        product<T, M, N, K, wmma::col_major, wmma::row_major>(a, b, c, to + 2 * M * N, layout, sums);
+        product<T, M, N, K, wmma::col_major, wmma::col_major>(a, b, c, to + 3 * M * N, layout, sums);
+    }
+}
+#define PRODUCTS(name, T, M, N, K, In, Sum)                                                                    \
+    extern "C" __global__ void name(const In *a, const In *b, const Sum *c, Sum *d) { products<T, M, N, K>(a, b, c, d); }
+PRODUCTS(product_f16, half, 16, 16, 16, half, float)
+PRODUCTS(product_f16_tall, half, 32, 8, 16, half, float)
+PRODUCTS(product_f16_wide, half, 8, 32, 16, half, float)
+PRODUCTS(product_f16_f16, half, 16, 16, 16, half, half)
+PRODUCTS(product_f16_f16_wide, half, 8, 32, 16, half, half)
+PRODUCTS(product_bf16, __nv_bfloat16, 16, 16, 16, __nv_bfloat16, float)
+PRODUCTS(product_bf16_tall, __nv_bfloat16, 32, 8, 16, __nv_bfloat16, float)
+PRODUCTS(product_tf32, wmma::precision::tf32, 16, 16, 8, float, float)
+PRODUCTS(product_s8, signed char, 16, 16, 16, signed char, int)
+PRODUCTS(product_u8_tall, unsigned char, 32, 8, 16, unsigned char, int)
+PRODUCTS(product_s8_wide, signed char, 8, 32, 16, signed char, int)
