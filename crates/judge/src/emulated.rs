@@ -42,6 +42,9 @@ const AGAIN_MOST: u64 = 1 << 22;
 /// What nobody has written may hold: nothing set, as flags and counters like it; numbers larger than any other; NaN and -1.
 const FILLS: [u8; 3] = [0x00, 0x7B, 0xFF];
 
+/// Calls that are made again with each of them.
+const FILLED_WHOLLY: usize = 16;
+
 /// What a call asked of the device's memory.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Traffic {
@@ -147,6 +150,8 @@ pub struct Emulated {
     memory: Memory,
     states: BTreeMap<StateId, Held>,
     seen: Vec<Seen>,
+    /// Calls that were made again with other contents of what nobody has written.
+    filled: usize,
     /// Which of them the present call used values in that nobody gave.
     of_values: Vec<usize>,
     /// The case that is tried.
@@ -218,6 +223,7 @@ impl Emulated {
             memory: Memory::new(),
             states: BTreeMap::new(),
             seen: Vec::new(),
+            filled: 0,
             of_values: Vec::new(),
             case: 0,
             invalid: false,
@@ -343,7 +349,8 @@ impl Emulated {
             }
             if self.of_values.iter().any(|index| self.seen[*index].matters != Some(true)) {
                 let mut matters = false;
-                for fill in FILLS {
+                self.filled += 1;
+                for fill in fills(self.filled) {
                     self.memory = before.clone();
                     let pointers = lay_out(&mut self.memory);
                     self.memory.refill(fill);
@@ -611,6 +618,11 @@ impl Emulated {
         }
         Ok(outputs.into_iter().map(|output| output.expect("every output is planned")).collect())
     }
+}
+
+/// What nobody has written holds in the how-manieth call that is made again: all in the first calls, later one after the other.
+fn fills(turn: usize) -> Vec<u8> {
+    if turn <= FILLED_WHOLLY { FILLS.to_vec() } else { vec![FILLS[turn % FILLS.len()]] }
 }
 
 /// As much of what a launch printed as a finding has room for.

@@ -270,7 +270,11 @@ extern "C" __global__ void library(float *f, int *i) {
     std::tuple<float, int> t{a, i[1]};
     auto [x, y] = std::make_pair(a, i[0]);
     auto [p, q] = t;
-    std::tie(a, b) = std::make_tuple(f[7], f[8]);
+    struct Moments {
+        float mean, rstd;
+    };
+    const auto [mean, rstd] = Moments{a, b};
+    std::tie(a, b) = std::make_tuple(f[7] * mean, f[8] * rstd);
     f[1] = four[1] + four.size() + std::get<0>(t) + x + y + p + q + std::clamp(a, 0.0f, 1.0f) + std::plus<float>()(a, b);
     f[2] = std::less<>()(a, b) + sum_of({a, b}) + sum_of(f, std::make_index_sequence<4>{}) + std::lround(a) + std::hypot(a, b);
     unsigned int word;

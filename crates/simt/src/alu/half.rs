@@ -41,11 +41,11 @@ pub fn nearest<const BF: bool>(value: f32) -> u32 {
     let magnitude = bits & 0x7fff_ffff;
     let rounded = if BF {
         // The upper half of the f32, with one more for a rest above a half, or of a half where the last bit is odd.
-        (magnitude + 0x7fff + (magnitude >> 16 & 1)) >> 16
+        magnitude.wrapping_add(0x7fff + (magnitude >> 16 & 1)) >> 16
     } else {
         // Adding a half moves a subnormal result to the last bits, rounded.
         let small = (f32::from_bits(magnitude) + 0.5).to_bits().wrapping_sub(0.5f32.to_bits());
-        let large = (magnitude.wrapping_sub(112 << 23) + 0xfff + (magnitude >> 13 & 1)) >> 13;
+        let large = magnitude.wrapping_sub(112 << 23).wrapping_add(0xfff + (magnitude >> 13 & 1)) >> 13;
         let number = if magnitude < 113 << 23 { small } else { large };
         if magnitude >= 0x4780_0000 { 0x7c00 } else { number }
     };

@@ -481,6 +481,33 @@ fn every_half_converts_as_the_fractions_do() {
     }
 }
 
+/// The short way from an f32 to a half is the long one, for numbers of any size and on both sides of each edge.
+#[test]
+fn every_float_becomes_the_half_that_its_double_does() {
+    let edges = [
+        0u32,
+        102 << 23,
+        112 << 23,
+        113 << 23,
+        142 << 23,
+        0x477f_f000,
+        0x4780_0000,
+        0x7f80_0000,
+        0x7fff_ffff,
+    ];
+    let around = edges
+        .iter()
+        .flat_map(|edge| (0..8200u32).map(move |step| edge.wrapping_sub(4100).wrapping_add(step)));
+    for bits in (0..=u32::MAX).step_by(4099).chain(around) {
+        let value = f32::from_bits(bits);
+        let long = |narrow: fn(f64, crate::program::Round) -> u32| {
+            narrow(f64::from(value), crate::program::Round::Nearest)
+        };
+        assert_eq!(super::half::nearest::<false>(value), long(super::half::rounded::<false>), "{bits:x}");
+        assert_eq!(super::half::nearest::<true>(value), long(super::half::rounded::<true>), "{bits:x}");
+    }
+}
+
 #[test]
 fn atomics_are_as_integers_and_floats_are() {
     use crate::program::AtomicType;
