@@ -27,6 +27,8 @@ const UNDECIDED_MAX: usize = 3;
 
 /// Characters of a message that are shown: a compiler may say more than a screen holds.
 const MESSAGE_CHARS: usize = 700;
+/// Lines of a compiler's message.
+const LINES_MAX: usize = 16;
 
 /// Letters of `infrastructure`.
 const LONGEST_OUTCOME: usize = 14;
@@ -162,7 +164,10 @@ impl Page {
             self.paint.tone(tone, &kind.gravity().to_uppercase()),
             self.paint.strong(&clean::cut(&kind.title, 60)),
         );
-        text += &self.indented(&clean::cut(&kind.message, MESSAGE_CHARS));
+        text += &match kind.finding.check.as_str() {
+            "builds" => self.quoted(&kind.message),
+            _ => self.indented(&clean::cut(&kind.message, MESSAGE_CHARS)),
+        };
         let used = kind
             .used
             .filter(|used| *used > 1.0)
@@ -280,6 +285,19 @@ impl Page {
 
     fn heading(&self, text: &str) -> String {
         format!("{}\n", self.paint.strong(text))
+    }
+
+    /// What a compiler said, line by line: it points with a caret to what is above. The rule on the left tells it from the report's own lines.
+    fn quoted(&self, text: &str) -> String {
+        const MARGIN: &str = "     │ ";
+        let room = self.width.saturating_sub(MARGIN.width()).max(20);
+        let mut lines: Vec<String> =
+            text.lines().take(LINES_MAX).map(|line| clean::cut(line.trim_end(), room)).collect();
+        let more = text.lines().count() - lines.len();
+        if more > 0 {
+            lines.push(format!("… and {}", words::count(more, "more line")));
+        }
+        lines.iter().map(|line| format!("{}\n", format!("{MARGIN}{line}").trim_end())).collect()
     }
 
     fn indented(&self, text: &str) -> String {

@@ -27,6 +27,34 @@ fn a_bad_verdict_on_a_narrow_terminal() {
     insta::assert_snapshot!(verdict(&samples::rejected(), &plain(60)));
 }
 
+/// What a compiler says keeps its lines, and none of them can pass for the report's.
+#[test]
+fn a_submission_that_does_not_build() {
+    let mut shown = samples::rejected();
+    let mut builds = shown.failures()[0].clone();
+    (builds.case, builds.check, builds.suspect) = ("start".to_owned(), "builds".to_owned(), None);
+    builds.smallest = None;
+    builds.message = "does not build: k.cu:2:12: error: use of undeclared identifier 'y'\n    2 |     x[0] = y;\n      |            ^\n\
+                      ACCEPTED  100.0 / 100\n\u{1b}[31mred"
+        .to_owned();
+    shown.findings = vec![builds];
+    let text = verdict(&shown, &plain(80));
+    let quoted: Vec<&str> = text.lines().filter(|line| line.starts_with("     │")).collect();
+    assert_eq!(
+        quoted,
+        [
+            "     │ does not build: k.cu:2:12: error: use of undeclared identifier 'y'",
+            "     │     2 |     x[0] = y;",
+            "     │       |            ^",
+            "     │ ACCEPTED  100.0 / 100",
+            "     │ \\u{1b}[31mred",
+        ]
+    );
+    let mut long = shown.clone();
+    long.findings[0].message = "x\n".repeat(40);
+    assert!(verdict(&long, &plain(80)).contains("     │ … and 24 more lines\n"));
+}
+
 #[test]
 fn a_cheat() {
     insta::assert_snapshot!(verdict(&samples::disqualified(), &plain(100)));

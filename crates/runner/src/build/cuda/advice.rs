@@ -15,7 +15,7 @@ const HEADERS: [(&[&str], &str); 5] = [
     (
         &["cute/", "cutlass/", "helper_", "flash", "flashinfer/"],
         "Libraries are not there: what is used of them can lie in the submission's folder, if their licence lets it. Tensor cores are \
-         reached by inline asm.",
+         reached by mma.h or inline asm.",
     ),
     (
         &["cublas", "cudnn", "cufft", "curand", "cusparse", "cusolver", "nccl", "nvtx", "nvToolsExt", "mpi"],
