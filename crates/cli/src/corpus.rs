@@ -120,7 +120,11 @@ impl Tried {
 
 /// Failures that cost something.
 fn failures(verdict: &Verdict) -> impl Iterator<Item = &Finding> {
-    verdict.findings.iter().filter(|finding| matches!(finding.outcome, Outcome::Fail | Outcome::Integrity))
+    verdict.findings.iter().filter(|finding| match finding.outcome {
+        Outcome::Integrity => true,
+        Outcome::Fail => finding.severity > Severity::Note,
+        _ => false,
+    })
 }
 
 /// The suspect named most often in the dimension.

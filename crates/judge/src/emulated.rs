@@ -300,7 +300,7 @@ impl Emulated {
         }
         for (operation, (case, buffer)) in &self.unordered {
             let message = format!(
-                "{operation} gives another `{buffer}` when blocks and warps run in another order, as they may on a GPU at any time"
+                "{operation} gives another `{buffer}` when blocks, warps and lanes run in another order, as they may on a GPU at any time"
             );
             let about = format!("{SANITIZER}{operation}");
             let (dimension, minor) = (Dimension::Stability, Severity::Minor);
@@ -539,7 +539,8 @@ impl Emulated {
 
     /// What came of running calls again in another order; none if no call was.
     pub fn repeats(&self) -> Option<Repeats> {
-        let tried = format!("{} calls, run again with blocks and warps in reverse order", self.reordered);
+        let tried =
+            format!("{} calls, run again with blocks, warps and lanes in reverse order", self.reordered);
         let differs = self.unordered.iter().next();
         let differs = differs.map(|(operation, (_, buffer))| format!("{operation} gives another `{buffer}`"));
         (self.reordered > 0).then_some(Repeats { tried, differs })

@@ -502,6 +502,36 @@ fn a_look_that_is_tried_is_no_race() {
     fault(SHARED, &format!("{begin}{early}"), 1, 64, Kind::SharedRace);
 }
 
+/// As sums over a warp were made before lanes could go apart: no race, as all is volatile, and no order either.
+#[test]
+fn lanes_that_count_on_going_together_get_another_result_in_reverse() {
+    let sum = |order: &str, between: &str| {
+        let step = |by: u32| {
+            format!(
+                "ld.{order}shared.u32 %r4, [%rd3]; ld.{order}shared.u32 %r5, [%rd3+{}]; add.u32 %r4, %r4, %r5;\n{between} st.{order}shared.u32 [%rd3], %r4;\n{between}",
+                4 * by
+            )
+        };
+        let steps: String = [16, 8, 4, 2, 1].map(step).concat();
+        let body = format!(
+            "{SLOT}st.shared.u32 [%rd3], %r0; st.shared.u32 [%rd3+128], 0; bar.sync 0;\n{steps} bar.sync 0; ld.shared.u32 %r6, [s]; st.global.u32 [%rd1], %r6;"
+        );
+        let kernel = kernel(2, SHARED, &format!("{PLACES}{body}\nret;"));
+        [Schedule::Forward, Schedule::Reverse].map(|schedule| {
+            let mut memory = Memory::new();
+            let x = with_u32s(&mut memory, "x", Role::Input, 0..32);
+            let y = room(&mut memory, "y", 32);
+            run(&kernel, 1, 32, &mut memory, &[x, y], schedule);
+            u32s(&memory, y)[0]
+        })
+    };
+    let [forward, reverse] = sum("volatile.", "");
+    assert_eq!(forward, 496);
+    assert_ne!(reverse, 496);
+    assert_eq!(sum("volatile.", "bar.warp.sync -1;"), [496, 496]);
+    assert_eq!(sum("", "bar.warp.sync -1;"), [496, 496]);
+}
+
 /// What is undefined is what one asks for.
 #[test]
 fn what_nobody_gave_can_be_filled_with_anything() {

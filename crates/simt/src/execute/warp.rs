@@ -61,6 +61,9 @@ struct Meeting {
 /// Looks at what others may change after which lanes that wait for those who look go on without them.
 const LOOKS: u32 = 64;
 
+/// Every other lane.
+const EVEN: u32 = 0x5555_5555;
+
 /// A warp.
 #[derive(Debug, Default)]
 pub(super) struct Warp {
@@ -352,6 +355,17 @@ impl Warp {
                             machine.store(inst, &access, pc, active, self, block);
                         }
                         pc += 1;
+                        // Who hands values from lane to lane by volatile memory may not count on their going together.
+                        if access.order != Order::Weak
+                            && machine.schedule == Schedule::Reverse
+                            && !mask.is_power_of_two()
+                        {
+                            let Fragment { meeting, .. } = self.fragments.remove(current);
+                            let halves = [mask & EVEN, mask & !EVEN].into_iter().filter(|lanes| *lanes != 0);
+                            let state = State::Ready;
+                            self.fragments.extend(halves.map(|mask| Fragment { pc, mask, meeting, state }));
+                            continue 'fragments;
+                        }
                     }
                     Op::Atomic(op, ty, access, scope) => {
                         if active != 0 {
