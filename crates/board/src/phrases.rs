@@ -1,6 +1,6 @@
 //! What the terminal and Markdown say in the same words.
 
-use tribunal_judge::{Dimension, Effort, Measurement, Outcome, Ruling, Severity, Verdict};
+use tribunal_judge::{Dimension, Effort, Measurement, Ruling, Verdict};
 
 use crate::failures::Kind;
 use crate::ranking::{self, Place, Standings};
@@ -18,11 +18,7 @@ pub(crate) fn against(measurement: &Measurement) -> String {
 /// How many kinds of failure there are, in how many checks. What costs nothing is no failure.
 pub(crate) fn failures(verdict: &Verdict, kinds: &[Kind<'_>]) -> String {
     let notes = kinds.iter().filter(|kind| !kind.costs()).count();
-    let checks = verdict
-        .failures()
-        .iter()
-        .filter(|finding| finding.outcome == Outcome::Integrity || finding.severity > Severity::Note)
-        .count();
+    let checks = verdict.findings.iter().filter(|finding| finding.costs()).count();
     let failures = match kinds.len() - notes {
         0 => "none".to_owned(),
         kinds => format!("{} in {}", words::count(kinds, "kind"), words::count(checks, "failed check")),
@@ -140,7 +136,7 @@ mod tests {
         let told = |verdict: &Verdict| failures(verdict, &crate::failures::kinds(verdict));
         let before = told(&verdict);
         let mut note = samples::finding("code/kernel.c/2:no_warnings", tribunal_judge::Family::Basic);
-        (note.outcome, note.severity) = (Outcome::Fail, Severity::Note);
+        (note.outcome, note.severity) = (tribunal_judge::Outcome::Fail, tribunal_judge::Severity::Note);
         verdict.findings.push(note.clone());
         assert_eq!(told(&verdict), format!("{before}; and 1 note, which costs nothing"));
         verdict.findings = vec![note];

@@ -120,11 +120,7 @@ impl Tried {
 
 /// Failures that cost something.
 fn failures(verdict: &Verdict) -> impl Iterator<Item = &Finding> {
-    verdict.findings.iter().filter(|finding| match finding.outcome {
-        Outcome::Integrity => true,
-        Outcome::Fail => finding.severity > Severity::Note,
-        _ => false,
-    })
+    verdict.findings.iter().filter(|finding| finding.costs())
 }
 
 /// The suspect named most often in the dimension.

@@ -42,7 +42,7 @@ const AGAIN_MOST: u64 = 1 << 22;
 /// What nobody has written may hold: nothing set, as flags and counters like it; numbers larger than any other; NaN and -1.
 const FILLS: [u8; 3] = [0x00, 0x7B, 0xFF];
 
-/// Calls that are made again with each of them.
+/// Calls that are made again with each of them for a place in a kernel.
 const FILLED_WHOLLY: usize = 16;
 
 /// What a call asked of the device's memory.
@@ -99,8 +99,6 @@ impl Default for Way {
     }
 }
 
-const REVERSE: Way = Way { schedule: Schedule::Reverse, fill: memory::POISON };
-
 /// A fault, the cases in which it came up, and the call in which it did first.
 #[derive(Debug, Clone)]
 struct Seen {
@@ -111,6 +109,8 @@ struct Seen {
     during: String,
     /// Of the use of a value that nobody gave, whether results hang on it; none where that was not tried.
     matters: Option<bool>,
+    /// In how many calls that was tried.
+    tried: usize,
     /// Whether it only came up in calls that must be refused.
     invalid: bool,
 }
@@ -150,8 +150,6 @@ pub struct Emulated {
     memory: Memory,
     states: BTreeMap<StateId, Held>,
     seen: Vec<Seen>,
-    /// Calls that were made again with other contents of what nobody has written.
-    filled: usize,
     /// Which of them the present call used values in that nobody gave.
     of_values: Vec<usize>,
     /// The case that is tried.
@@ -223,7 +221,6 @@ impl Emulated {
             memory: Memory::new(),
             states: BTreeMap::new(),
             seen: Vec::new(),
-            filled: 0,
             of_values: Vec::new(),
             case: 0,
             invalid: false,
@@ -343,24 +340,30 @@ impl Emulated {
             let after = std::mem::replace(&mut self.memory, before.clone());
             if !self.invalid && !self.unordered.contains_key(call.operation) {
                 let pointers = lay_out(&mut self.memory);
-                if self.launch_all(call.operation, &plan, &pointers, REVERSE, None).is_ok() {
+                let reverse = Way { schedule: Schedule::Reverse, ..Way::default() };
+                if self.launch_all(call.operation, &plan, &pointers, reverse, None).is_ok() {
                     self.compare(call.operation, &plan, &buffers);
                 }
             }
-            if self.of_values.iter().any(|index| self.seen[*index].matters != Some(true)) {
+            let open = |index: &&usize| self.seen[**index].matters != Some(true);
+            if let Some(tried) = self.of_values.iter().filter(open).map(|index| self.seen[*index].tried).min()
+            {
                 let mut matters = false;
-                self.filled += 1;
-                for fill in fills(self.filled) {
+                for &fill in fills(tried) {
                     self.memory = before.clone();
                     let pointers = lay_out(&mut self.memory);
                     self.memory.refill(fill);
                     let way = Way { fill, ..Way::default() };
                     let ran = self.launch_all(call.operation, &plan, &pointers, way, None);
-                    matters |= ran.is_err() || self.differing(&plan, &buffers).is_some();
+                    // What modules keep comes into the next call.
+                    matters |= ran.is_err()
+                        || self.differing(&plan, &buffers).is_some()
+                        || !self.memory.keeps_what(&after);
                 }
                 for index in &self.of_values {
-                    let known = &mut self.seen[*index].matters;
-                    *known = Some(matters || *known == Some(true));
+                    let seen = &mut self.seen[*index];
+                    seen.matters = Some(matters || seen.matters == Some(true));
+                    seen.tried += 1;
                 }
             }
             self.memory = after;
@@ -490,6 +493,7 @@ impl Emulated {
                         turn: self.seen.len(),
                         during: during.to_owned(),
                         matters: None,
+                        tried: 0,
                         invalid: self.invalid,
                     });
                     self.seen.len() - 1
@@ -621,9 +625,9 @@ impl Emulated {
     }
 }
 
-/// What nobody has written holds in the how-manieth call that is made again: all in the first calls, later one after the other.
-fn fills(turn: usize) -> Vec<u8> {
-    if turn <= FILLED_WHOLLY { FILLS.to_vec() } else { vec![FILLS[turn % FILLS.len()]] }
+/// What is tried in a call where nobody has written, after so many calls: all in the first, later one after the other.
+fn fills(tried: usize) -> &'static [u8] {
+    if tried < FILLED_WHOLLY { &FILLS } else { &FILLS[tried % FILLS.len()..][..1] }
 }
 
 /// As much of what a launch printed as a finding has room for.
@@ -836,7 +840,7 @@ mod tests {
         let manifest = "name = \"t\"\nchallenge = \"fused_softmax_topk\"\nlanguage = \"cuda\"\nentry = \"t.ptx\"\n\
             [[operation.softmax_topk.launch]]\nkernel = \"k\"\ngrid = [1]\nblock = [32]\narguments = [\"logits\", \"probs\"]\n";
         let ptx = format!(
-            ".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 p0, .param .u64 p1) {{\n\
+            ".version 7.0\n.target sm_80\n.address_size 64\n.global .align 4 .u32 kept;\n.visible .entry k(.param .u64 p0, .param .u64 p1) {{\n\
              .reg .b32 %r<8>; .reg .f32 %f<4>; .reg .b64 %rd<8>; .reg .pred %p<4>; .shared .align 4 .b8 s[64];\n\
              ld.param.u64 %rd0, [p0]; ld.param.u64 %rd1, [p1]; mov.u32 %r0, %tid.x; mov.u64 %rd2, s;\n{body}\nret;\n}}\n"
         );
@@ -873,6 +877,8 @@ mod tests {
         let load = "ld.shared.f32 %f0, [%rd2];";
         assert_eq!(one(load), uninitialised(Severity::Note), "it is thrown away");
         assert_eq!(one(&format!("{load} st.global.f32 [%rd1], %f0;")), uninitialised(Severity::Critical));
+        let kept = "ld.shared.u32 %r1, [%rd2]; st.global.u32 [kept], %r1;";
+        assert_eq!(one(kept), uninitialised(Severity::Critical), "it is there for the next call");
         // A branch on it, and a product with zero, which is none where a NaN is.
         let branch = "ld.shared.u32 %r1, [%rd2]; setp.ne.u32 %p0, %r1, 0;\n@%p0 st.global.u32 [%rd1], 1;";
         assert_eq!(one(branch), uninitialised(Severity::Critical));

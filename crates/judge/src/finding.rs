@@ -190,6 +190,15 @@ pub struct Finding {
 pub(crate) const SANITIZER: &str = "sanitizer/";
 
 impl Finding {
+    /// Whether it is a failure or a cheat, and more than a note.
+    pub fn costs(&self) -> bool {
+        match self.outcome {
+            Outcome::Integrity => true,
+            Outcome::Fail => self.severity > Severity::Note,
+            Outcome::Pass | Outcome::Inconclusive | Outcome::Infrastructure => false,
+        }
+    }
+
     /// Whether it was seen of a kernel on an emulated device: it has a line of the source in the place of a case.
     pub fn is_of_kernel(&self) -> bool {
         self.case.starts_with(SANITIZER)

@@ -436,7 +436,7 @@ impl<'a> Part<'a> {
                     of_name
                         .map(|measurement| {
                             let ratio = measurement.value / measurement.floor.unwrap_or(1.0);
-                            let ratio = if ratio == 0.0 { least } else { ratio };
+                            let ratio = if (0.0..least).contains(&ratio) { least } else { ratio };
                             (Thing::of(&measurement.workload), ratio.ln())
                         })
                         .collect()

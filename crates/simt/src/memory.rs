@@ -172,7 +172,7 @@ impl Buffer {
 }
 
 /// What uninitialised memory holds if nothing else is asked for: as an f32 a large negative number, as an index far out of any buffer.
-pub const POISON: u8 = 0xCD;
+pub(crate) const POISON: u8 = 0xCD;
 
 /// The memory of a device.
 #[derive(Debug, Clone, Default)]
@@ -209,6 +209,12 @@ impl Memory {
     /// Puts something else where nobody wrote to a buffer.
     pub fn refill(&mut self, fill: u8) {
         self.buffers.iter_mut().for_each(|buffer| buffer.refill(fill));
+    }
+
+    /// Whether the variables of the module hold what they do in another memory.
+    pub fn keeps_what(&self, other: &Memory) -> bool {
+        self.variables.len() == other.variables.len()
+            && self.variables.iter().zip(&other.variables).all(|(one, other)| one.holds_what(other))
     }
 
     /// Takes all buffers out, in the order in which they were made. What modules keep in variables stays.
