@@ -196,8 +196,14 @@ mod tests {
                     }
                 }
             }
-            found.sort();
-            assert_eq!(found, headers.0.iter().map(|(path, _)| (*path).to_owned()).collect::<Vec<_>>());
+            for path in found {
+                let file = fs::read_to_string(folder.join(&path)).unwrap();
+                assert!(headers.0.contains(&(&path, &file)), "{name}/{path} is not carried");
+            }
+            assert!(
+                headers.0.is_sorted_by(|a, b| a.0 < b.0),
+                "a header of {name} stands twice or out of its place"
+            );
             for (path, text) in headers.0 {
                 assert!(text.starts_with("// "), "{path}");
             }
