@@ -15,11 +15,13 @@ const SOURCE: &str = include_str!("../../runner/tests/cuda/groups.cu");
 
 type Check = fn(&Module);
 
-const CHECKS: [(&str, Check); 10] = [
+const CHECKS: [(&str, Check); 12] = [
     ("tiles know their place and what their lanes say", tiles),
     ("values of any type go from lane to lane", structs),
     ("lanes that came to one place are a group", lanes),
     ("copies come when they are waited for", copies),
+    ("who arrives at a barrier lets who waits see", barriers),
+    ("some threads copy for others", producers),
     ("atomics add up", atomics),
     ("numbers are rounded to halves", rounded),
     ("pairs of halves are calculated with", pairs),
@@ -220,6 +222,30 @@ fn copies(module: &Module) {
         for (k, value) in out.iter().enumerate().filter(|(k, _)| kernel == "stages" || *k != 255) {
             assert_eq!(*value, (k / 128 * 128 + 127 - k % 128) as f32, "{kernel}, number {k}");
         }
+    }
+}
+
+fn barriers(module: &Module) {
+    let input: Vec<f32> = (0..512).map(|i| i as f32).collect();
+    let out = floats(&launch(module, "barriers", (1, 64), &[bytes(&input, f32::to_ne_bytes)], &[4 * 416])[0]);
+    for (k, value) in out.iter().enumerate() {
+        let wanted = match k {
+            0..256 => k / 128 * 128 + 127 - k % 128,
+            256..320 => 256 + 63 - k % 64,
+            320..352 => 320 + 31 - k % 32,
+            // And whether the phase waited for arrivals when this came.
+            _ => 352 + 63 - (k - 352) + 1,
+        };
+        assert_eq!(*value, wanted as f32, "number {k}");
+    }
+}
+
+fn producers(module: &Module) {
+    let input: Vec<f32> = (0..512).map(|i| i as f32).collect();
+    let out =
+        floats(&launch(module, "producers", (1, 64), &[bytes(&input, f32::to_ne_bytes)], &[4 * 1024])[0]);
+    for (k, value) in out.iter().enumerate() {
+        assert_eq!(*value, (k % 512 / 64 * 64 + 63 - k % 64) as f32, "number {k}");
     }
 }
 

@@ -144,6 +144,7 @@ fn rare_inline(inst: &Inst, lists: &[Box<[Reg]>], regs: &mut Registers, mask: u3
         | Op::CopyAsync { .. }
         | Op::CommitGroup
         | Op::WaitGroup(_)
+        | Op::Mbarrier { .. }
         | Op::LoadMatrix { .. }
         | Op::Branch { .. }
         | Op::BranchIndexed { .. }

@@ -18,6 +18,8 @@ pub enum Kind {
     Misaligned,
     /// A read of what nobody wrote.
     Uninitialised,
+    /// A read, through a cache that sees no writes of the launch, of what the launch has written.
+    StaleRead,
     /// A write to a buffer that is only to be read.
     WriteToInput,
     /// Two threads of a block use the same shared memory, one of them writes, and nothing orders them.
@@ -40,7 +42,7 @@ pub enum Kind {
     Endless,
     /// `__trap()`, or an assertion that does not hold.
     Trap,
-    /// A barrier's number or count is not one.
+    /// A barrier's number or count is not one, or there is no mbarrier where one is used.
     BadBarrier,
     /// An asynchronous copy was never waited for.
     NeverWaited,
@@ -53,6 +55,7 @@ impl Kind {
             Kind::OutOfBounds => "out_of_bounds",
             Kind::Misaligned => "misaligned",
             Kind::Uninitialised => "uninitialised",
+            Kind::StaleRead => "stale_read",
             Kind::WriteToInput => "write_to_input",
             Kind::SharedRace => "shared_race",
             Kind::GlobalRace => "global_race",

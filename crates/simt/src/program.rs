@@ -603,6 +603,8 @@ pub struct Access {
     pub offset: i32,
     /// Ordering.
     pub order: Order,
+    /// Whether it goes through a cache that sees no writes of the launch: `ld.global.nc`.
+    pub noncoherent: bool,
 }
 
 /// How a barrier is met.
@@ -620,6 +622,36 @@ pub enum Barrier {
     /// Waits, and says whether one did.
     Or,
 }
+
+/// What is done with an mbarrier: a barrier in a word of 64 bits of shared memory, of which each phase is complete once so many arrivals have come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Mbarrier {
+    /// Makes the word a barrier of `b` arrivals.
+    Init,
+    /// Makes it none.
+    Invalidate,
+    /// Counts `b` arrivals, or one if there is no `b`; the result is the state before.
+    Arrive {
+        /// Whether the phases to come wait for as many less.
+        drop: bool,
+        /// Whether it may be the last of its phase.
+        completes: bool,
+    },
+    /// Arrives when all that the thread has copied asynchronously until now is there.
+    ArriveAfterCopies {
+        /// Whether it is one of the arrivals that the phase waits for; otherwise it waits for one more.
+        counted: bool,
+    },
+    /// Whether the phase of state `b` is complete; or, of `parity`, the last whose number has parity `b`, of 32 bits.
+    Test {
+        /// Which.
+        parity: bool,
+    },
+}
+
+/// Bits of the counts of an mbarrier, and where in its word the arrivals are that it still waits for.
+pub(crate) const COUNT_BITS: u8 = 20;
+pub(crate) const PENDING_AT: u8 = COUNT_BITS;
 
 /// Matrix products of a warp, `d = a b + c`, with `a` of 16 rows and `b` of 8 columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -800,6 +832,13 @@ pub enum Op {
     CommitGroup,
     /// Waits until at most so many of the last groups are under way; all, with those without a group, for `None`.
     WaitGroup(Option<u16>),
+    /// An mbarrier at shared address `a`.
+    Mbarrier {
+        /// What is done with it.
+        kind: Mbarrier,
+        /// Whether the address is of 64 bits.
+        wide_address: bool,
+    },
     /// `ldmatrix`: 1, 2 or 4 matrices of 8 by 8 values of 16 bits from rows whose shared addresses are `a`; `d` is a list.
     LoadMatrix {
         /// How many.

@@ -464,6 +464,16 @@ impl Shadow {
         self.apart = 0;
     }
 
+    /// The last write to some bytes of a cell, if there is one.
+    pub fn writer(&self, index: usize, bytes: u8) -> Option<Mark> {
+        let (write, atomic) = match &self.lines[index / LINE] {
+            Line::Clean => return None,
+            Line::Whole(whole) => (whole.write.cell(index % LINE), whole.atomic.cell(index % LINE)),
+            Line::Cells(cells) => (cells[index % LINE].write, cells[index % LINE].atomic),
+        };
+        [write, atomic].into_iter().find(|mark| mark.tick != NONE && mark.bytes & bytes != 0)
+    }
+
     /// The last read of a cell.
     pub fn reader(&self, index: usize) -> Mark {
         match &self.lines[index / LINE] {

@@ -426,6 +426,159 @@ fn asynchronous_copies_land_when_they_are_waited_for() {
     fault(SHARED, &body(""), 1, 64, Kind::NeverWaited);
 }
 
+/// Each thread puts its number into shared memory, arrives, waits for 64 arrivals, and takes what the other warp put. `%r20` is the barrier.
+fn meet_at_mbarrier(init: &str, arrive: &str, wait: &str) -> String {
+    format!(
+        "{SLOT} cvt.u32.u64 %r20, %rd3; sub.u32 %r20, %r20, %r20; add.u32 %r20, %r20, 512;\n\
+         setp.ne.u32 %p0, %r0, 0;\n@%p0 bra MADE;\n{init}\nMADE: bar.sync 0;\n\
+         st.shared.u32 [%rd3], %r0; {arrive}\n{wait}\n\
+         xor.b32 %r4, %r0, 32; mul.wide.u32 %rd5, %r4, 4; mov.u64 %rd6, s; add.s64 %rd6, %rd6, %rd5;\n\
+         ld.shared.u32 %r5, [%rd6]; st.global.u32 [%rd1], %r5;"
+    )
+}
+
+const MBARRIER: &str = ".shared .align 8 .b8 s[1024];";
+const MAKE: &str = "mbarrier.init.shared.b64 [%r20], 64;";
+const ARRIVE: &str = "mbarrier.arrive.shared.b64 %rd7, [%r20];";
+const WAIT: &str = "WAIT: mbarrier.test_wait.shared.b64 %p1, [%r20], %rd7;\n@!%p1 bra WAIT;";
+
+#[test]
+fn an_mbarrier_orders_who_arrives_before_who_waits() {
+    let exchanged = |y: &[u32]| assert!((0..64).all(|i| y[i] == i as u32 ^ 32), "{y:?}");
+    clean(MBARRIER, &meet_at_mbarrier(MAKE, ARRIVE, WAIT), 2, 64, exchanged);
+    let parity = "WAIT: mbarrier.test_wait.parity.shared.b64 %p1, [%r20], 0;\n@!%p1 bra WAIT;";
+    clean(MBARRIER, &meet_at_mbarrier(MAKE, ARRIVE, parity), 1, 64, exchanged);
+    // One of two arrivals that a thread owes says that it is not the last.
+    let twice =
+        "mbarrier.arrive.noComplete.shared.b64 %rd8, [%r20], 1; mbarrier.arrive.shared.b64 %rd7, [%r20];";
+    let make = "mbarrier.init.shared.b64 [%r20], 128;";
+    clean(MBARRIER, &meet_at_mbarrier(make, twice, WAIT), 1, 64, exchanged);
+    // The state says how many are awaited, and how many phases there were.
+    let counts = format!(
+        "{SLOT} cvt.u32.u64 %r20, %rd3;\n{} mbarrier.arrive_drop.shared.b64 %rd7, [%r20]; mbarrier.pending_count.b64 %r4, %rd7;\n\
+         mbarrier.arrive.shared.b64 %rd8, [%r20]; mbarrier.pending_count.b64 %r5, %rd8;\n\
+         mbarrier.test_wait.shared.b64 %p1, [%r20], %rd7;\nmbarrier.arrive.shared.b64 %rd9, [%r20]; mbarrier.pending_count.b64 %r6, %rd9;\n\
+         mbarrier.test_wait.shared.b64 %p2, [%r20], %rd9;\nselp.u32 %r7, 1, 0, %p1; selp.u32 %r8, 1, 0, %p2;\n\
+         shl.b32 %r4, %r4, 12; shl.b32 %r5, %r5, 8; shl.b32 %r6, %r6, 4; or.b32 %r4, %r4, %r5; or.b32 %r4, %r4, %r6; shl.b32 %r7, %r7, 1;\n\
+         or.b32 %r4, %r4, %r7; or.b32 %r4, %r4, %r8; st.global.u32 [%rd1], %r4;",
+        "mbarrier.init.shared.b64 [%r20], 2;"
+    );
+    clean(MBARRIER, &counts, 1, 1, |y| {
+        assert_eq!(y[0], 0x2113, "2 awaited, 1, then 1 of 1, and both phases complete")
+    });
+}
+
+#[test]
+fn what_an_mbarrier_does_not_order_races() {
+    // Nobody waits; some wait for the phase before; it is made while others use it.
+    fault(MBARRIER, &meet_at_mbarrier(MAKE, ARRIVE, ""), 1, 64, Kind::SharedRace);
+    let before = "WAIT: mbarrier.test_wait.parity.shared.b64 %p1, [%r20], 1;\n@!%p1 bra WAIT;";
+    fault(MBARRIER, &meet_at_mbarrier(MAKE, ARRIVE, before), 1, 64, Kind::SharedRace);
+    let unmet = meet_at_mbarrier(MAKE, ARRIVE, WAIT).replace("MADE: bar.sync 0;", "MADE:");
+    try_all(MBARRIER, &unmet, 1, 64, |report, _, _| {
+        let told = |kind| report.faults.iter().any(|fault| fault.kind == kind);
+        assert!(told(Kind::SharedRace) || told(Kind::Uninitialised), "{:?}", report.faults);
+    });
+    // Half of a warp that arrives lets nothing be seen of another.
+    let half = "setp.ge.u32 %p2, %r0, 32;\n@%p2 mbarrier.arrive.shared.b64 %rd7, [%r20];";
+    let make = "mbarrier.init.shared.b64 [%r20], 32;";
+    let parity = "WAIT: mbarrier.test_wait.parity.shared.b64 %p1, [%r20], 0;\n@!%p1 bra WAIT;";
+    fault(MBARRIER, &meet_at_mbarrier(make, half, parity), 1, 64, Kind::SharedRace);
+}
+
+#[test]
+fn what_is_no_mbarrier_is_told() {
+    let told = |make: &str, arrive: &str| {
+        fault(MBARRIER, &meet_at_mbarrier(make, arrive, ""), 1, 64, Kind::BadBarrier).detail
+    };
+    assert_eq!(
+        told("st.shared.u64 [%r20], 0;", ARRIVE),
+        "uses byte 512 of shared memory as an mbarrier, which it is not, or no more"
+    );
+    assert_eq!(
+        told(&format!("{MAKE} mbarrier.inval.shared.b64 [%r20];"), ARRIVE),
+        "uses byte 512 of shared memory as an mbarrier, which it is not, or no more"
+    );
+    let none = "mbarrier.init.shared.b64 [%r20], 0;";
+    assert_eq!(told(none, ""), "makes an mbarrier of 0 arrivals: 1 to 1048575 can be");
+    let many = "mbarrier.arrive.noComplete.shared.b64 %rd7, [%r20], 65;";
+    assert_eq!(told(MAKE, many), "arrives 65 times at an mbarrier whose phase waits for 64");
+    let last = "mbarrier.arrive.noComplete.shared.b64 %rd7, [%r20], 1;";
+    assert_eq!(told(MAKE, last), "completes a phase with an arrival that says it does not");
+    let state = "mov.u64 %rd7, 5; mbarrier.test_wait.shared.b64 %p1, [%r20], %rd7;";
+    assert_eq!(told(MAKE, state), "asks for a state that no arrival gave");
+    let found = fault(MBARRIER, &meet_at_mbarrier("", ARRIVE, ""), 1, 64, Kind::Uninitialised);
+    assert_eq!(found.detail, "reads 8 bytes at byte 512 of shared memory, which nobody has written");
+}
+
+#[test]
+fn who_waits_for_arrivals_that_do_not_come_waits_for_ever() {
+    let make = "mbarrier.init.shared.b64 [%r20], 65;";
+    let found = fault(MBARRIER, &meet_at_mbarrier(make, ARRIVE, WAIT), 1, 64, Kind::Endless);
+    assert!(found.detail.contains("2 warps at PTX line"), "{}", found.detail);
+}
+
+#[test]
+fn copies_arrive_at_an_mbarrier_when_they_have_landed() {
+    let copy = "cp.async.ca.shared.global [%rd3], [%rd0], 4;";
+    let body = |count: u32, arrive: &str, wait: &str| {
+        let body = meet_at_mbarrier(&format!("mbarrier.init.shared.b64 [%r20], {count};"), arrive, wait);
+        body.replace("st.shared.u32 [%rd3], %r0;", copy)
+    };
+    let exchanged = |y: &[u32]| assert!((0..64).all(|i| y[i] == i as u32 ^ 32), "{y:?}");
+    // The copies' arrival comes on top of the thread's own, or is the one that is counted.
+    let both = format!("cp.async.mbarrier.arrive.shared.b64 [%r20]; {ARRIVE}");
+    clean(MBARRIER, &body(64, &both, WAIT), 1, 64, exchanged);
+    let parity = "WAIT: mbarrier.test_wait.parity.shared.b64 %p1, [%r20], 0;\n@!%p1 bra WAIT;";
+    clean(MBARRIER, &body(64, "cp.async.mbarrier.arrive.noinc.shared.b64 [%r20];", parity), 1, 64, exchanged);
+    // The first warp copies and ends; the second uses what came.
+    let producer = "setp.ge.u32 %p2, %r0, 32;\n@%p2 bra USE;\nadd.u64 %rd10, %rd3, 128; cp.async.ca.shared.global [%rd3], [%rd0], 4;\n\
+        cp.async.mbarrier.arrive.noinc.shared.b64 [%r20];\nret;\nUSE:";
+    let body = body(32, producer, parity).replace(copy, "").replace("USE:", "USE:\n");
+    let body = body.replace(
+        "add.u64 %rd10, %rd3, 128;",
+        "add.u64 %rd10, %rd3, 128; cp.async.ca.shared.global [%rd3], [%rd0], 4;",
+    );
+    clean(MBARRIER, &body, 1, 64, |y| assert!((32..64).all(|i| y[i] == i as u32 - 32), "{y:?}"));
+    // Who does not wait finds nothing, and a copy that came after the arrival is waited for by nobody.
+    let copied = |arrive: &str, wait: &str| {
+        let body = meet_at_mbarrier(MAKE, arrive, wait);
+        body.replace("st.shared.u32 [%rd3], %r0;", "")
+    };
+    let early = copied(&format!("{copy} {both}"), "");
+    fault(MBARRIER, &early, 1, 64, Kind::Uninitialised);
+    let late = copied(&format!("{both} {copy}"), WAIT);
+    fault(MBARRIER, &late, 1, 64, Kind::Uninitialised);
+    fault(MBARRIER, &late, 1, 64, Kind::NeverWaited);
+}
+
+#[test]
+fn what_the_launch_wrote_is_stale_by_way_of_the_cache_that_does_not_see_it() {
+    let found = fault("", "st.global.u32 [%rd1], %r0; ld.global.nc.u32 %r4, [%rd1];", 1, 32, Kind::StaleRead);
+    assert_eq!((found.count, found.other.map(|line| line.line)), (32, Some(found.line.line)));
+    assert!(found.detail.starts_with("reads byte 0 of `y` through a cache"), "{}", found.detail);
+    // The block that comes last sums up what all have left: nothing races, and yet it may not read it that way.
+    let last = |load: &str| {
+        let body = format!(
+            "{PLACES}st.global.u32 [%rd1], %r1; membar.gl; ld.param.u64 %rd5, [p1]; atom.global.add.u32 %r4, [%rd5+8], 1;\n\
+             setp.ne.u32 %p0, %r4, 1;\n@%p0 ret;\n{load} %r5, [%rd5]; {load} %r6, [%rd5+4]; add.u32 %r5, %r5, %r6; st.global.u32 [%rd5+12], %r5;\nret;"
+        );
+        let kernel = kernel(2, "", &body);
+        SCHEDULES.map(|schedule| {
+            let mut memory = Memory::new();
+            let x = with_u32s(&mut memory, "x", Role::Input, 0..1);
+            let y = with_u32s(&mut memory, "y", Role::InOut, [0; 4]);
+            let report = run(&kernel, 2, 1, &mut memory, &[x, y], schedule);
+            assert_eq!(u32s(&memory, y)[3], 1);
+            kinds(&report).into_iter().map(|(kind, _)| kind).collect::<Vec<_>>()
+        })
+    };
+    assert_eq!(last("ld.global.u32"), [(); 4].map(|()| Vec::new()));
+    assert_eq!(last("ld.global.nc.u32"), [(); 4].map(|()| vec![Kind::StaleRead; 1]));
+    // What was written before the launch is not stale.
+    clean("", "ld.global.nc.u32 %r4, [%rd0]; st.global.u32 [%rd1], %r4;", 1, 32, |y| assert_eq!(y[31], 31));
+}
+
 #[test]
 fn a_block_may_wait_for_another() {
     // Block 0 waits for what block 1 says; it comes first in one of the orders at least.

@@ -5,7 +5,11 @@
 #include <cooperative_groups/scan.h>
 #include <cuda/atomic>
 #include <cuda/functional>
+#include <cuda/barrier>
 #include <cuda/pipeline>
+#include <cuda/std/utility>
+#include <cuda_awbarrier_primitives.h>
+#include <cuda_pipeline_primitives.h>
 #include <cuda/std/cstdint>
 #include <cuda/std/limits>
 #include <cuda/std/type_traits>
@@ -135,6 +139,82 @@ extern "C" __global__ void stages(const float *in, float *out) {
         for (unsigned int k = threadIdx.x; k < 128; k += 32) out[128 * stage + k] = tile[stage % 2][127 - k];
         pipe.consumer_release();
     }
+}
+
+// 512 floats by 64 threads, in five ways of 128 or 64: by barriers that threads and copies arrive at.
+extern "C" __global__ void barriers(const float *in, float *out) {
+    using barrier = cuda::barrier<cuda::thread_scope_block>;
+    __shared__ __align__(16) float tile[4][128];
+    __shared__ barrier all, half;
+    __shared__ __mbarrier_t plain;
+    cg::thread_block block = cg::this_thread_block();
+    unsigned int i = threadIdx.x;
+    if (i == 0) {
+        init(&all, block.size());
+        init(&half, 32);
+        __mbarrier_init(&plain, 64);
+    }
+    block.sync();
+    // All copy and all wait.
+    cuda::memcpy_async(block, tile[0], in, cuda::aligned_size_t<16>(sizeof(float) * 128), all);
+    barrier::arrival_token token = all.arrive();
+    all.wait(cuda::std::move(token));
+    for (unsigned int k = i; k < 128; k += 64) out[k] = tile[0][127 - k];
+    // Each for itself, then two arrivals of every second thread.
+    cuda::memcpy_async(&tile[1][2 * i], in + 128 + 2 * i, sizeof(float) * 2, all);
+    all.arrive_and_wait();
+    for (unsigned int k = i; k < 128; k += 64) out[128 + k] = tile[1][127 - k];
+    if (i % 2 == 0) {
+        tile[2][i] = in[256 + i];
+        tile[2][i + 1] = in[257 + i];
+        (void)all.arrive(2);
+    }
+    all.wait_parity(false);
+    out[256 + i] = tile[2][63 - i];
+    // One warp for the other, which need not wait.
+    if (i < 32) {
+        tile[2][64 + i] = in[320 + i];
+        half.arrive_and_drop();
+    } else {
+        half.wait_parity(false);
+        out[320 + i - 32] = tile[2][64 + 63 - i];
+    }
+    // Without classes.
+    __pipeline_memcpy_async(&tile[3][i], in + 352 + i, 4);
+    __pipeline_arrive_on(&plain);
+    __mbarrier_token_t arrived = __mbarrier_arrive(&plain);
+    while (!__mbarrier_test_wait(&plain, arrived)) {
+    }
+    out[352 + i] = tile[3][63 - i] + (float)(__mbarrier_token_pending_count(arrived) > 0);
+    block.sync();
+    if (i == 0) __mbarrier_inval(&plain);
+}
+
+// Eight times 64 floats that one warp copies and another turns around, in two stages; told by role, or by how many.
+template <class Maker> static __device__ void roles(const float *in, float *out, float (*tile)[64], Maker make) {
+    auto pipe = make();
+    unsigned int lane = threadIdx.x % 32;
+    for (unsigned int step = 0; step < 8; step++) {
+        if (threadIdx.x < 32) {
+            pipe.producer_acquire();
+            cuda::memcpy_async(&tile[step % 2][2 * lane], in + 64 * step + 2 * lane, sizeof(float) * 2, pipe);
+            pipe.producer_commit();
+        } else {
+            pipe.consumer_wait();
+            out[64 * step + lane] = tile[step % 2][63 - lane];
+            out[64 * step + 32 + lane] = tile[step % 2][31 - lane];
+            pipe.consumer_release();
+        }
+    }
+}
+extern "C" __global__ void producers(const float *in, float *out) {
+    __shared__ __align__(16) float tile[2][64];
+    __shared__ cuda::pipeline_shared_state<cuda::thread_scope_block, 2> one, two;
+    auto block = cg::this_thread_block();
+    auto role = threadIdx.x < 32 ? cuda::pipeline_role::producer : cuda::pipeline_role::consumer;
+    roles(in, out, tile, [&] { return cuda::make_pipeline(block, &one, role); });
+    block.sync();
+    roles(in, out + 512, tile, [&] { return cuda::make_pipeline(block, &two, 32); });
 }
 
 // What threads of two blocks of 64 make of zeros.

@@ -372,6 +372,7 @@ fn place(op: &Op) -> Result<&'static str, &'static str> {
         | Op::CopyAsync { .. }
         | Op::CommitGroup
         | Op::WaitGroup(_)
+        | Op::Mbarrier { .. }
         | Op::LoadMatrix { .. }
         | Op::Branch { .. }
         | Op::BranchIndexed { .. }

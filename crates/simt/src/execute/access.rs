@@ -28,10 +28,10 @@ enum Target {
 
 /// Lanes that go to one place.
 #[derive(Debug, Clone, Copy)]
-struct Group {
+pub(super) struct Group {
     target: Target,
-    mask: u32,
-    offsets: [u64; LANES],
+    pub(super) mask: u32,
+    pub(super) offsets: [u64; LANES],
     /// Whether the lanes lie beside one another in their order.
     row: bool,
     /// Whether all go to one address.
@@ -76,7 +76,7 @@ fn take_over(group: &Group, mask: u32, warp: &Warp, block: &mut Block) {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+pub(super) enum Way {
     Read,
     Write,
     Atomic,
@@ -94,18 +94,18 @@ impl Way {
 
 /// What is accessed, by whom.
 #[derive(Debug, Clone, Copy)]
-struct Request {
-    way: Way,
+pub(super) struct Request {
+    pub(super) way: Way,
     /// Bytes of a lane.
-    size: usize,
-    pc: u32,
+    pub(super) size: usize,
+    pub(super) pc: u32,
     /// Whether it cannot race with its like.
-    strong: bool,
-    warp: usize,
+    pub(super) strong: bool,
+    pub(super) warp: usize,
 }
 
 impl Request {
-    fn thread(&self, lane: usize) -> u16 {
+    pub(super) fn thread(&self, lane: usize) -> u16 {
         (32 * self.warp + lane) as u16
     }
 }
@@ -224,7 +224,7 @@ fn waves(offsets: &[u64; LANES], mask: u32, size: usize) -> u64 {
 impl Machine<'_> {
     /// The first lane of a mask, and those that go to the same place. Each accesses `size` bytes.
     #[inline(always)]
-    fn group(&self, space: Space, addresses: &[u64; LANES], mask: u32, size: usize) -> Group {
+    pub(super) fn group(&self, space: Space, addresses: &[u64; LANES], mask: u32, size: usize) -> Group {
         let row = is_contiguous(addresses, mask, size);
         let one = if row { mask.is_power_of_two() } else { is_one(addresses, mask) };
         let target = match space {
@@ -264,7 +264,7 @@ impl Machine<'_> {
 
     /// The lanes that may access what they ask for. The others have a fault.
     #[inline(always)]
-    fn admit(&mut self, group: &Group, request: &Request, block: &Block) -> u32 {
+    pub(super) fn admit(&mut self, group: &Group, request: &Request, block: &Block) -> u32 {
         let size = request.size as u64;
         let length = match group.target {
             Target::Global(place) => self.memory.at(place).bytes.len() as u64,
@@ -364,7 +364,7 @@ impl Machine<'_> {
 
     /// Counts what a request costs.
     #[inline(always)]
-    fn count(&mut self, group: &Group, mask: u32, request: &Request) {
+    pub(super) fn count(&mut self, group: &Group, mask: u32, request: &Request) {
         let bytes = u64::from(mask.count_ones()) * request.size as u64;
         match group.target {
             Target::Global(place) => {
@@ -449,14 +449,14 @@ impl Machine<'_> {
 
     /// The offset of each lane in the storage of its target.
     #[inline(always)]
-    fn starts(&self, group: &Group, warp: usize) -> [usize; LANES] {
+    pub(super) fn starts(&self, group: &Group, warp: usize) -> [usize; LANES] {
         let stride = if group.target == Target::Local { self.kernel.local_bytes as usize } else { 0 };
         alu::each_lane(|lane| (group.offsets[lane] as usize).wrapping_add((32 * warp + lane) * stride))
     }
 
     /// Faults for lanes that read what nobody wrote.
     #[inline(always)]
-    fn check_written(
+    pub(super) fn check_written(
         &mut self,
         group: &Group,
         starts: &[usize; LANES],
@@ -511,7 +511,14 @@ impl Machine<'_> {
 
     /// Notes an access for those who come later, and races with those before. `same` are lanes that write what is there already.
     #[inline(always)]
-    fn check_races(&mut self, group: &Group, mask: u32, same: u32, request: &Request, block: &mut Block) {
+    pub(super) fn check_races(
+        &mut self,
+        group: &Group,
+        mask: u32,
+        same: u32,
+        request: &Request,
+        block: &mut Block,
+    ) {
         let strong = request.strong;
         let mut races: Vec<(usize, Mark)> = Vec::new();
         let size = request.size;
@@ -578,6 +585,30 @@ impl Machine<'_> {
         }
     }
 
+    /// Faults for lanes that read, through a cache that sees no writes, what this launch has written. Gives these lanes.
+    fn check_stale(&mut self, group: &Group, mask: u32, request: &Request, block: &Block) -> u32 {
+        let Target::Global(place) = group.target else { return 0 };
+        let Some(shadow) = &self.shadows[place] else { return 0 };
+        let cell = cell_bytes(self.memory.at(place).element());
+        let writer = |lane: usize| {
+            let mut words = words(group.offsets[lane] as usize, request.size, cell);
+            words.find_map(|(word, bytes)| shadow.writer(word, bytes))
+        };
+        let stale: Vec<(usize, Mark)> = lanes(mask).filter_map(|lane| Some((lane, writer(lane)?))).collect();
+        let Some(&(lane, by)) = stale.first() else { return 0 };
+        let who = (block, request.thread(lane));
+        let place = self.place_name(group.target);
+        let (offset, kernel) = (group.offsets[lane], self.kernel);
+        self.fault(Kind::StaleRead, request.pc, Some(by.pc), stale.len() as u64, who, || {
+            let line = crate::fault::Line::of(kernel, by.pc);
+            format!(
+                "reads byte {offset} of {place} through a cache that need not see what this launch writes (`__ldg`, or a pointer that is both \
+                 `const` and `__restrict__`), and {line} has written it"
+            )
+        });
+        stale.iter().fold(0, |lanes, (lane, _)| lanes | 1 << lane)
+    }
+
     fn note_race(&mut self, group: &Group, lane: usize, other: &Mark, request: &Request, block: &Block) {
         let kind = if group.target == Target::Shared { Kind::SharedRace } else { Kind::GlobalRace };
         let place = self.place_name(group.target);
@@ -633,7 +664,10 @@ impl Machine<'_> {
             self.count(&group, mask, &request);
             let starts = self.starts(&group, warp.index);
             self.check_written(&group, &starts, mask, &request, warp, block);
-            self.check_races(&group, mask, 0, &request, block);
+            let stale = if access.noncoherent { self.check_stale(&group, mask, &request, block) } else { 0 };
+            if stale != mask {
+                self.check_races(&group, mask & !stale, 0, &request, block);
+            }
             if strong {
                 take_over(&group, mask, warp, block);
                 if matches!(group.target, Target::Global(_)) {
@@ -704,10 +738,7 @@ impl Machine<'_> {
         let ticks = if releases { [self.tick; LANES] } else { warp.fenced_for_block };
         for lane in lanes(mask).filter(|&lane| ticks[lane] != 0) {
             let Some(location) = group.location(lane) else { return };
-            let row = block.clocks.row(warp.index);
-            let seen = block.handed.entry(location).or_insert_with(|| vec![0; row.len()]);
-            seen.iter_mut().zip(row).for_each(|(seen, &row)| *seen = (*seen).max(row));
-            seen[warp.index] = seen[warp.index].max(ticks[lane]);
+            block.let_see(location, warp.index, ticks[lane]);
         }
     }
 

@@ -15,20 +15,43 @@ const PENDING_MAX: usize = 1 << 16;
 
 /// A copy under way.
 #[derive(Debug, Clone, Copy)]
-struct Copy {
+pub(super) struct Copy {
     lane: u8,
     size: u8,
     pc: u32,
+    /// The how-manieth of its warp.
+    number: u32,
     /// The how-manieth group of the lane it belongs to.
     group: u32,
     to: u64,
     bytes: [u8; 16],
 }
 
+impl Copy {
+    /// Whether an arrival is to wait for it.
+    pub fn is_before(&self, arrival: &Arrival) -> bool {
+        arrival.lanes >> self.lane & 1 == 1 && self.number < arrival.number
+    }
+}
+
+/// Lanes whose copies are to arrive at an mbarrier.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Arrival {
+    pub lanes: u32,
+    pub pc: u32,
+    /// The first copy that is not meant.
+    number: u32,
+    /// Where the mbarrier is.
+    pub at: u64,
+}
+
 /// The copies of a warp that have not been waited for.
 #[derive(Debug, Default)]
 pub(super) struct Copies {
     pending: Vec<Copy>,
+    arrivals: Vec<Arrival>,
+    /// Copies that the warp has asked for.
+    asked: u32,
     /// Groups that each lane has made.
     groups: [u32; LANES],
 }
@@ -38,6 +61,32 @@ impl Copies {
         for lane in lanes(active) {
             self.groups[lane] += 1;
         }
+    }
+
+    /// All copies of a lane until now are to arrive at an mbarrier.
+    pub fn arrive(&mut self, lane: usize, at: u64, pc: u32) {
+        let (lanes, number) = (1 << lane, self.asked);
+        match self.arrivals.last_mut() {
+            Some(last) if (last.pc, last.number, last.at) == (pc, number, at) && last.lanes & lanes == 0 => {
+                last.lanes |= lanes;
+            }
+            _ => self.arrivals.push(Arrival { lanes, pc, number, at }),
+        }
+    }
+
+    pub fn is_to_arrive(&self) -> bool {
+        !self.arrivals.is_empty()
+    }
+
+    /// What is to arrive of some lanes.
+    pub fn take_arrivals(&mut self, of: u32) -> Vec<Arrival> {
+        let those = |arrival: &Arrival| Arrival { lanes: arrival.lanes & of, ..*arrival };
+        let taken = self.arrivals.iter().map(those).filter(|arrival| arrival.lanes != 0).collect();
+        self.arrivals.retain_mut(|arrival| {
+            arrival.lanes &= !of;
+            arrival.lanes != 0
+        });
+        taken
     }
 
     /// The instruction that asked for a copy to some of these bytes of shared memory.
@@ -111,11 +160,13 @@ impl Machine<'_> {
                 true => warp.regs.w64[inst.a.index()][lane],
                 false => warp.regs.w32[inst.a.index()][lane].into(),
             };
-            let group = warp.copies.groups[lane];
+            let (group, number) = (warp.copies.groups[lane], warp.copies.asked);
+            warp.copies.asked += 1;
             warp.copies.pending.push(Copy {
                 lane: lane as u8,
                 size: bytes,
                 pc,
+                number,
                 group,
                 to,
                 bytes: rows[lane],
@@ -138,8 +189,12 @@ impl Machine<'_> {
             active >> copy.lane & 1 == 1
                 && (groups.is_none() || copy.group + under_way < made[usize::from(copy.lane)])
         };
-        let landing: Vec<Copy> = warp.copies.pending.iter().copied().filter(lands).collect();
-        warp.copies.pending.retain(|copy| !lands(copy));
+        self.land(lands, warp, block);
+    }
+
+    /// Puts some copies where they are to be.
+    pub(super) fn land(&mut self, lands: impl Fn(&Copy) -> bool, warp: &mut Warp, block: &mut Block) {
+        let landing: Vec<Copy> = warp.copies.pending.extract_if(.., |copy| lands(copy)).collect();
         let mut rest = &landing[..];
         while let Some(first) = rest.first() {
             // Those that were asked for together land together.

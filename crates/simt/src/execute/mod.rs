@@ -8,6 +8,7 @@ mod access;
 mod barrier;
 mod block;
 mod copies;
+mod mbarrier;
 mod print;
 mod warp;
 

@@ -287,6 +287,9 @@ impl Warp {
                             pc += 1;
                             continue;
                         }
+                        if self.copies.is_to_arrive() {
+                            machine.let_copies_arrive(active, self, block);
+                        }
                         self.copies.abandon(active, self.index, pc, block, machine);
                         self.live &= !active;
                         if active == mask {
@@ -402,6 +405,20 @@ impl Warp {
                             machine.wait_group(groups, active, self, block);
                         }
                         pc += 1;
+                    }
+                    Op::Mbarrier { kind, wide_address } => {
+                        let waits = active != 0
+                            && machine.mbarrier(inst, kind, wide_address, pc, active, self, block);
+                        pc += 1;
+                        if waits {
+                            self.fragments[current].pc = pc;
+                            if self.keeps_others_waiting() {
+                                self.let_go();
+                            }
+                            // Those whom it waits for are elsewhere.
+                            self.fragments.rotate_right(1);
+                            return Pause::Turn;
+                        }
                     }
                     Op::ConvertAddress { space, to_space, wide } => {
                         self.convert_address(inst, space, to_space, wide, active);

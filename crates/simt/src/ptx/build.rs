@@ -143,6 +143,7 @@ fn local(bytes: u8, signed: bool, bits: u8) -> Access {
         wide_address: true,
         offset: 0,
         order: Order::Weak,
+        noncoherent: false,
     }
 }
 

@@ -81,7 +81,12 @@ fn access(space: Space, bytes: u8) -> Access {
         wide_address: true,
         offset: 0,
         order: Order::Weak,
+        noncoherent: false,
     }
+}
+
+fn mbarrier(kind: Mbarrier, wide_address: bool) -> Op {
+    Op::Mbarrier { kind, wide_address }
 }
 
 fn setp(compare: Compare, ty: Comparable) -> Setp {
@@ -268,7 +273,7 @@ fn each_instruction_is_one_operation() {
         // Memory.
         ("ld.global.f32 %f1, [%rd1+-8]", Op::Load(Access { offset: -8, ..global })),
         ("ld.global.nc.L1::no_allocate.L2::128B.v4.f32 {%f1,%f2,_,%f4}, [%rd1]", {
-            Op::Load(Access { count: 4, ..global })
+            Op::Load(Access { count: 4, noncoherent: true, ..global })
         }),
         ("ld.volatile.shared.u32 %r1, [%r2]", {
             Op::Load(Access { space: Space::Shared, wide_address: false, order: Order::Relaxed, ..global })
@@ -336,6 +341,33 @@ fn each_instruction_is_one_operation() {
         ("cp.async.commit_group", Op::CommitGroup),
         ("cp.async.wait_group 2", Op::WaitGroup(Some(2))),
         ("cp.async.wait_all", Op::WaitGroup(None)),
+        ("mbarrier.init.shared.b64 [%r1], %r2", mbarrier(Mbarrier::Init, false)),
+        ("mbarrier.inval.shared::cta.b64 [%rd1]", mbarrier(Mbarrier::Invalidate, true)),
+        (
+            "mbarrier.arrive.shared.b64 %rd1, [%r1]",
+            mbarrier(Mbarrier::Arrive { drop: false, completes: true }, false),
+        ),
+        (
+            "mbarrier.arrive.release.cta.shared::cta.b64 _, [%r1], 2",
+            mbarrier(Mbarrier::Arrive { drop: false, completes: true }, false),
+        ),
+        (
+            "mbarrier.arrive_drop.noComplete.shared.b64 %rd1, [%rd2], %r1",
+            mbarrier(Mbarrier::Arrive { drop: true, completes: false }, true),
+        ),
+        ("mbarrier.test_wait.shared.b64 %p1, [%r1], %rd1", mbarrier(Mbarrier::Test { parity: false }, false)),
+        (
+            "mbarrier.test_wait.parity.acquire.cta.shared::cta.b64 %p1, [%r1], %r2",
+            mbarrier(Mbarrier::Test { parity: true }, false),
+        ),
+        (
+            "cp.async.mbarrier.arrive.shared.b64 [%r1]",
+            mbarrier(Mbarrier::ArriveAfterCopies { counted: false }, false),
+        ),
+        (
+            "cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%r1]",
+            mbarrier(Mbarrier::ArriveAfterCopies { counted: true }, false),
+        ),
         ("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%r1,%r2,%r3,%r4}, [%r5]", {
             Op::LoadMatrix { count: 4, transposed: true, wide_address: false }
         }),
@@ -440,7 +472,18 @@ fn every_refusal_names_the_line_and_the_thing() {
             "cvt.rn.satfinite.e4m3x2.f32 %rs1, %f1, %f2;",
             "line 16: `cvt.rn.satfinite.e4m3x2.f32` needs 8-bit floats, which is not emulated",
         ),
-        ("mbarrier.init.shared.b64 [%r1], 1;", "line 16: `mbarrier.init.shared.b64` is not emulated"),
+        (
+            "mbarrier.try_wait.shared.b64 %p1, [%r1], %rd1;",
+            "line 16: `mbarrier.try_wait.shared.b64` needs sm_90, which is not emulated",
+        ),
+        (
+            "mbarrier.arrive.expect_tx.shared.b64 %rd1, [%r1], 64;",
+            "line 16: `mbarrier.arrive.expect_tx.shared.b64` needs sm_90, which is not emulated",
+        ),
+        (
+            "mbarrier.arrive.noComplete.shared.b64 %rd1, [%r1];",
+            "line 16: `mbarrier.arrive.noComplete.shared.b64`: 2 operands",
+        ),
         (
             "wmma.load.a.sync.aligned.row.m16n16k16.f16 {%r1}, [%rd1];",
             "line 16: `wmma.load.a.sync.aligned.row.m16n16k16.f16` is not emulated",

@@ -5,7 +5,8 @@ use super::super::build::{Builder, Named, SINK, Slot, Step, Value, scalar, widen
 use super::super::syntax::{Number, Operand, Place, Type};
 use super::Name;
 use crate::program::{
-    Access, Atomic, AtomicType, Bits, Conversion, Float, Int, Int2, Op, Order, Preset, Scalar, Scope, Space,
+    Access, Atomic, AtomicType, Bits, COUNT_BITS, Conversion, Float, Int, Int2, Mbarrier, Op, Order,
+    PENDING_AT, Preset, Scalar, Scope, Space,
 };
 
 const HINTS: [&str; 18] = [
@@ -107,6 +108,7 @@ impl<'m> Builder<'m> {
                 self.emit(Step::new(Op::Fence(scope)))
             }
             "cp" => self.copy(name, operands),
+            "mbarrier" => self.mbarrier(name, operands),
             "createpolicy" => {
                 // What it makes is a hint, wherever it is used.
                 name.rest.clear();
@@ -222,9 +224,8 @@ impl<'m> Builder<'m> {
             name.one(&SCOPES);
         }
         let space = name.one(&SPACES).unwrap_or(Space::Generic);
-        if matches!(space, Space::Global) && order == Order::Weak {
-            name.take("nc");
-        }
+        let noncoherent =
+            name.base == "ldu" || matches!(space, Space::Global) && order == Order::Weak && name.take("nc");
         let policy = Self::hints(name);
         name.take("unified");
         let ty = name.ty(&VALUES)?;
@@ -258,6 +259,7 @@ impl<'m> Builder<'m> {
                     wide_address,
                     offset,
                     order,
+                    noncoherent,
                 };
                 let mut loaded = places.clone();
                 if in_steps {
@@ -367,7 +369,17 @@ impl<'m> Builder<'m> {
                     return Err(self.operand("address", "cannot be written"));
                 }
                 let space = self.own_space(space);
-                let access = Access { space, bytes, count, signed: false, wide, wide_address, offset, order };
+                let access = Access {
+                    space,
+                    bytes,
+                    count,
+                    signed: false,
+                    wide,
+                    wide_address,
+                    offset,
+                    order,
+                    noncoherent: false,
+                };
                 let b = match values[..] {
                     [value] => value.into(),
                     _ => self.list(values),
@@ -461,7 +473,17 @@ impl<'m> Builder<'m> {
         };
         let wide = ty.bits() == 64;
         let bytes = ty.bits() / 8;
-        let access = Access { space, bytes, count: 1, signed: false, wide, wide_address, offset, order };
+        let access = Access {
+            space,
+            bytes,
+            count: 1,
+            signed: false,
+            wide,
+            wide_address,
+            offset,
+            order,
+            noncoherent: false,
+        };
         self.emit(Step { d, a: a.into(), b: b.into(), c, ..Step::new(Op::Atomic(kind, of, access, scope)) })
     }
 
@@ -501,6 +523,9 @@ impl<'m> Builder<'m> {
                 _ => Err(self.operand("count", "a small number is expected")),
             };
         }
+        if name.take("mbarrier") {
+            return self.arrive_after_copies(name, operands);
+        }
         let level = name.needs_one("`.ca` or `.cg`", &[("ca", false), ("cg", true)])?;
         name.needs_one("`.shared`", &[("shared", ()), ("shared::cta", ())])?;
         name.needs_one("`.global`", &[("global", ())])?;
@@ -520,6 +545,103 @@ impl<'m> Builder<'m> {
             _ => return Err(name.count(operands)),
         };
         self.emit(Step { a: a.into(), b: b.into(), c, ..Step::new(Op::CopyAsync { bytes, wide_address }) })
+    }
+
+    /// An mbarrier of 64 bits.
+    fn mbarrier_address(
+        &mut self,
+        name: &mut Name<'m>,
+        operand: &'m Operand,
+        kind: Mbarrier,
+    ) -> Result<Step, Error> {
+        let space = name.one(&SPACES[1..3]).unwrap_or(Space::Generic);
+        name.ty(&[Type::B64])?;
+        name.end()?;
+        let (a, wide_address) = self.plain_address(operand, space)?;
+        Ok(Step { a: a.into(), ..Step::new(Op::Mbarrier { kind, wide_address }) })
+    }
+
+    /// `mbarrier`
+    fn mbarrier(&mut self, name: &mut Name<'m>, operands: &'m [Operand]) -> Result<(), Error> {
+        let kinds = [
+            ("init", Mbarrier::Init),
+            ("inval", Mbarrier::Invalidate),
+            ("arrive", Mbarrier::Arrive { drop: false, completes: true }),
+            ("arrive_drop", Mbarrier::Arrive { drop: true, completes: true }),
+            ("test_wait", Mbarrier::Test { parity: false }),
+        ];
+        if name.take("pending_count") {
+            name.ty(&[Type::B64])?;
+            let [d, state] = name.operands(operands)?;
+            let (d, state) = (self.result(d, Type::B32)?, self.source(state, Type::B64)?);
+            return self.pending_count(d, state);
+        }
+        let kind = name.needs_one("an operation", &kinds)?;
+        match kind {
+            Mbarrier::Arrive { drop, .. } => {
+                name.take("release");
+                name.take("cta");
+                let completes = !name.take("noComplete");
+                let (d, address, count) = match operands {
+                    [d, address] if completes => (d, address, None),
+                    [d, address, count] => (d, address, Some(count)),
+                    _ => return Err(name.count(operands)),
+                };
+                let d = self.result(d, Type::B64)?;
+                let b = match count {
+                    Some(count) => self.source(count, Type::U32)?.into(),
+                    None => Slot::None,
+                };
+                let step = self.mbarrier_address(name, address, Mbarrier::Arrive { drop, completes })?;
+                self.emit(Step { d, b, ..step })
+            }
+            Mbarrier::Test { .. } => {
+                let parity = name.take("parity");
+                name.take("acquire");
+                name.take("cta");
+                let [d, address, phase] = name.just(operands)?;
+                let d = self.result(d, Type::Pred)?;
+                let b = self.source(phase, if parity { Type::U32 } else { Type::B64 })?.into();
+                let step = self.mbarrier_address(name, address, Mbarrier::Test { parity })?;
+                self.emit(Step { d, b, ..step })
+            }
+            Mbarrier::Init => {
+                let [address, count] = name.just(operands)?;
+                let b = self.source(count, Type::U32)?.into();
+                let step = self.mbarrier_address(name, address, kind)?;
+                self.emit(Step { b, ..step })
+            }
+            Mbarrier::Invalidate | Mbarrier::ArriveAfterCopies { .. } => {
+                let [address] = name.just(operands)?;
+                let step = self.mbarrier_address(name, address, kind)?;
+                self.emit(step)
+            }
+        }
+    }
+
+    /// The arrivals that a state still waited for.
+    fn pending_count(&mut self, d: Slot, state: Value) -> Result<(), Error> {
+        let (begin, bits) = (self.constant(32, PENDING_AT.into())?, self.constant(32, COUNT_BITS.into())?);
+        let pending = self.scratch(64)?;
+        let op = Op::Bfe(Int::U64);
+        self.emit(Step {
+            d: pending.into(),
+            a: state.into(),
+            b: begin.into(),
+            c: bits.into(),
+            ..Step::new(op)
+        })?;
+        let op = Op::Convert(Scalar::U32, Scalar::U64, Conversion::default());
+        self.emit(Step { d, a: pending.into(), ..Step::new(op) })
+    }
+
+    /// `cp.async.mbarrier.arrive`
+    fn arrive_after_copies(&mut self, name: &mut Name<'m>, operands: &'m [Operand]) -> Result<(), Error> {
+        name.needs_one("`.arrive`", &[("arrive", ())])?;
+        let counted = name.take("noinc");
+        let [address] = name.just(operands)?;
+        let step = self.mbarrier_address(name, address, Mbarrier::ArriveAfterCopies { counted })?;
+        self.emit(step)
     }
 
     /// How many bytes are copied: a number, or none where a predicate holds.

@@ -163,7 +163,7 @@ impl<'m> Builder<'m> {
             | "setp" => self.of_bits(n, operands),
             "cvt" => self.convert(n, operands),
             "ld" | "ldu" | "st" | "atom" | "red" | "cvta" | "isspacep" | "membar" | "fence" | "cp"
-            | "prefetch" | "prefetchu" | "discard" | "applypriority" | "createpolicy" => {
+            | "mbarrier" | "prefetch" | "prefetchu" | "discard" | "applypriority" | "createpolicy" => {
                 self.memory(n, operands)
             }
             "activemask" | "shfl" | "vote" | "match" | "redux" | "ldmatrix" | "mma" => {

@@ -14,6 +14,9 @@ const NEWER: &[(&str, &str)] = &[
     ("getctarank", "sm_90"),
     ("griddepcontrol", "sm_90"),
     ("mapa", "sm_90"),
+    ("mbarrier.complete_tx", "sm_90"),
+    ("mbarrier.expect_tx", "sm_90"),
+    ("mbarrier.try_wait", "sm_90"),
     ("multimem", "sm_90"),
     ("red.async", "sm_90"),
     ("setmaxnreg", "sm_90"),
@@ -28,9 +31,7 @@ const NEWER: &[(&str, &str)] = &[
 /// Those that are as old as others, by the first word.
 const NOT_EMULATED: &[&str] = &[
     "alloca",
-    "cp.async.mbarrier",
     "fns",
-    "mbarrier",
     "istypep",
     "lop",
     "mov.b128",
@@ -75,6 +76,7 @@ const NOT_EMULATED: &[&str] = &[
 const MODIFIERS: &[(&str, &str)] = &[
     ("cluster", "sm_90"),
     ("shared::cluster", "sm_90"),
+    ("expect_tx", "sm_90"),
     ("async", "sm_90"),
     ("b128", "128-bit registers"),
     ("e4m3x2", "8-bit floats"),

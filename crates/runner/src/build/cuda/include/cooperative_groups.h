@@ -30,6 +30,11 @@ class thread_group {
         return tribunal_lanes == 0 ? blockDim.x * blockDim.y * blockDim.z : (unsigned int)__popc(tribunal_lanes);
     }
     TRIBUNAL_MEMBER unsigned int size() const { return num_threads(); }
+    // Of how many threads it holds; all of them ask.
+    TRIBUNAL_MEMBER unsigned int tribunal_count(bool holds) const {
+        if (tribunal_lanes == 0) return (unsigned int)__syncthreads_count(holds);
+        return (unsigned int)__popc(__ballot_sync(tribunal_lanes, holds));
+    }
 };
 
 class thread_block : public thread_group {
