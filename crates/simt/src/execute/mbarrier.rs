@@ -6,11 +6,11 @@
 //! Copies that are to arrive do so when somebody asks for the phase, or when their thread ends: as late as it can be told.
 
 use crate::fault::Kind;
-use crate::program::{COUNT_BITS, Inst, LANES, Mbarrier, PENDING_AT, Reg, Space};
+use crate::program::{COUNT_BITS, Inst, Mbarrier, PENDING_AT, Reg, Space};
 
 use super::Machine;
-use super::access::{Group, Request, Way};
 use super::block::Block;
+use super::place::{Group, Request, Way, addresses};
 use super::warp::{Warp, lanes};
 
 /// Bytes of one.
@@ -73,10 +73,7 @@ impl Machine<'_> {
         warp: &mut Warp,
         block: &mut Block,
     ) -> bool {
-        let addresses: [u64; LANES] = match wide_address {
-            true => warp.regs.w64[inst.a.index()],
-            false => warp.regs.w32[inst.a.index()].map(u64::from),
-        };
+        let addresses = addresses(warp, inst.a, wide_address, 0);
         let way = match kind {
             Mbarrier::Init | Mbarrier::Invalidate => Way::Write,
             Mbarrier::Arrive { .. } | Mbarrier::ArriveAfterCopies { .. } => Way::Atomic,

@@ -7,8 +7,11 @@
 mod access;
 mod barrier;
 mod block;
+mod check;
 mod copies;
+mod cost;
 mod mbarrier;
+mod place;
 mod print;
 mod warp;
 

@@ -1,0 +1,253 @@
+//! What a device saw kernels do, case by case.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tribunal_simt::fault::{self, Kind};
+use tribunal_simt::launch::Report;
+
+use crate::evidence::Repeats;
+use crate::examine::finding_about;
+use crate::finding::SANITIZER;
+use crate::{Case, Dimension, Finding, Outcome, Severity};
+
+/// Characters that are kept of what a launch printed.
+pub(super) const PRINTED_MOST: usize = 400;
+
+/// A fault, the cases in which it came up, and the call in which it did first.
+#[derive(Debug, Clone)]
+pub(super) struct Seen {
+    fault: fault::Fault,
+    cases: BTreeSet<usize>,
+    /// Its turn among what the device of the first case saw.
+    turn: usize,
+    during: String,
+    /// Of the use of a value that nobody gave, whether results hang on it; none where that was not tried.
+    matters: Option<bool>,
+    /// In how many calls that was tried.
+    tried: usize,
+    /// Whether it only came up in calls that must be refused.
+    invalid: bool,
+}
+
+impl Seen {
+    /// What comes before what, by the first case and the turn in it.
+    fn order(&self) -> (Option<usize>, usize) {
+        (self.cases.first().copied(), self.turn)
+    }
+
+    /// How much it weighs. What is undefined may come out right here and wrong on a GPU.
+    fn severity(&self) -> Severity {
+        match (self.fault.kind, self.matters) {
+            (_, Some(false)) => Severity::Note,
+            // It is not to answer, however it does that.
+            _ if self.invalid => Severity::Minor,
+            (Kind::BarrierAfterExit, _) => Severity::Major,
+            (Kind::NeverWaited, _) => Severity::Minor,
+            _ => Severity::Critical,
+        }
+    }
+
+    /// Whether it is the same fault at the same place.
+    fn is(&self, other: &fault::Fault) -> bool {
+        let fault::Fault { kind, kernel, line, other: with, .. } = &self.fault;
+        (kind, kernel, line, with) == (&other.kind, &other.kernel, &other.line, &other.other)
+    }
+}
+
+/// What was seen.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Record {
+    pub seen: Vec<Seen>,
+    /// Which of them the present call used values in that nobody gave.
+    pub of_values: Vec<usize>,
+    /// The case that is tried.
+    pub case: usize,
+    /// Whether calls are such that must be refused.
+    pub invalid: bool,
+    /// Operations whose results differ between two orders, and in which case and by which buffer first.
+    unordered: BTreeMap<&'static str, (usize, String)>,
+    /// Calls whose results were compared between two orders.
+    reordered: usize,
+    /// What kernels printed first, by kernel: in which case, in which call, and the text.
+    printed: BTreeMap<String, (usize, String, String)>,
+    pub instructions: u64,
+    launched: bool,
+}
+
+impl Record {
+    /// Keeps the faults that are new, and what a kernel printed first.
+    pub fn note(&mut self, report: &Report, during: &str) {
+        self.instructions += report.meter.instructions;
+        self.launched = true;
+        if !report.printed.is_empty() && !self.printed.contains_key(&report.kernel) {
+            let printed = (self.case, during.to_owned(), start_of(&report.printed));
+            self.printed.insert(report.kernel.clone(), printed);
+        }
+        for fault in &report.faults {
+            let index = match self.seen.iter().position(|seen| seen.is(fault)) {
+                Some(index) => {
+                    let seen = &mut self.seen[index];
+                    seen.fault.count += fault.count;
+                    seen.cases.insert(self.case);
+                    seen.invalid &= self.invalid;
+                    index
+                }
+                None => {
+                    self.seen.push(Seen {
+                        fault: fault.clone(),
+                        cases: BTreeSet::from([self.case]),
+                        turn: self.seen.len(),
+                        during: during.to_owned(),
+                        matters: None,
+                        tried: 0,
+                        invalid: self.invalid,
+                    });
+                    self.seen.len() - 1
+                }
+            };
+            if fault.kind.is_of_a_value() {
+                self.of_values.push(index);
+            }
+        }
+    }
+
+    /// Whether results of an operation are still to be compared between two orders.
+    pub fn may_hang_on_order(&self, operation: &str) -> bool {
+        !self.invalid && !self.unordered.contains_key(operation)
+    }
+
+    /// Notes a call that was made in another order, and the buffer that holds something else after it, if one does.
+    pub fn compared(&mut self, operation: &'static str, differing: Option<String>) {
+        self.reordered += 1;
+        if let Some(buffer) = differing {
+            self.unordered.insert(operation, (self.case, buffer));
+        }
+    }
+
+    /// Of values that nobody gave and the present call used: in how many calls it was tried already whether results hang on them, of that of which
+    /// it was tried least. None where it is known that they do.
+    pub fn tried(&self) -> Option<usize> {
+        let seen = self.of_values.iter().map(|index| &self.seen[*index]);
+        seen.filter(|seen| seen.matters != Some(true)).map(|seen| seen.tried).min()
+    }
+
+    /// Notes whether results of the present call hang on values that nobody gave.
+    pub fn settle(&mut self, matters: bool) {
+        for index in &self.of_values {
+            let seen = &mut self.seen[*index];
+            seen.matters = Some(matters || seen.matters == Some(true));
+            seen.tried += 1;
+        }
+    }
+
+    /// What this device and another one saw of the same kernels in other cases, as if one had seen it all.
+    pub fn join(&mut self, other: Record) {
+        for seen in other.seen {
+            match self.seen.iter_mut().find(|known| known.is(&seen.fault)) {
+                Some(known) => {
+                    let count = known.fault.count + seen.fault.count;
+                    let cases = &known.cases | &seen.cases;
+                    let (matters, invalid) = (known.matters.max(seen.matters), known.invalid && seen.invalid);
+                    if seen.order() < known.order() {
+                        *known = seen;
+                    }
+                    (known.fault.count, known.cases) = (count, cases);
+                    (known.matters, known.invalid) = (matters, invalid);
+                }
+                None => self.seen.push(seen),
+            }
+        }
+        self.seen.sort_by_key(Seen::order);
+        for (operation, found) in other.unordered {
+            let known = self.unordered.entry(operation).or_insert_with(|| found.clone());
+            *known = found.min(known.clone());
+        }
+        for (kernel, found) in other.printed {
+            let known = self.printed.entry(kernel).or_insert_with(|| found.clone());
+            *known = found.min(known.clone());
+        }
+        self.reordered += other.reordered;
+        self.instructions += other.instructions;
+        self.launched |= other.launched;
+    }
+
+    /// What came of running calls again in another order; none if no call was.
+    pub fn repeats(&self) -> Option<Repeats> {
+        let tried =
+            format!("{} calls, run again with blocks, warps and lanes in reverse order", self.reordered);
+        let differs = self.unordered.iter().next();
+        let differs = differs.map(|(operation, (_, buffer))| format!("{operation} gives another `{buffer}`"));
+        (self.reordered > 0).then_some(Repeats { tried, differs })
+    }
+
+    /// What was wrong with how kernels did their work in these cases, whatever their answers were; a pass if nothing was.
+    pub fn findings(&self, cases: &[Box<dyn Case>]) -> Vec<Finding> {
+        let failed = |about: &str, check: &str, dimension, severity, message, suspect| {
+            finding_about(about, check, dimension, Outcome::Fail, severity, message, Some(suspect))
+        };
+        // What was seen only while a failure was shrunk, or measured, was in none of them.
+        let smallest = |seen: &mut dyn Iterator<Item = usize>| {
+            seen.filter_map(|at| cases.get(at)).min_by_key(|case| case.weight()).map(|case| case.id())
+        };
+        let mut findings = Vec::new();
+        for seen in &self.seen {
+            let Seen { fault, during, cases, .. } = seen;
+            let (kernel, name) = (&fault.kernel, fault.kind.name());
+            let line = fault.line.to_string();
+            let about = format!("{SANITIZER}{kernel}/{}", line.replace(' ', "_"));
+            let check = match &fault.other {
+                // Two races at one line are with two others.
+                Some(other) => format!("{name}_with_line_{}", other.line),
+                None => name.to_owned(),
+            };
+            let effect = match seen.matters {
+                Some(false) => "; no result hangs on it: they are the same whatever is there",
+                _ if seen.invalid => "; such a call must be refused",
+                _ => "",
+            };
+            let message = format!("kernel `{kernel}`, {fault}, first in {during}{effect}");
+            let dimension = Dimension::Correctness;
+            findings.push(Finding {
+                seen_in: smallest(&mut cases.iter().copied()),
+                ..failed(&about, &check, dimension, seen.severity(), message, name)
+            });
+        }
+        if self.seen.is_empty() && self.launched {
+            let message = format!("{} instructions of warps", self.instructions);
+            let (dimension, note) = (Dimension::Correctness, Severity::Note);
+            findings.push(finding_about("sanitizer", "clean", dimension, Outcome::Pass, note, message, None));
+        }
+        for (kernel, (case, during, text)) in &self.printed {
+            let message = format!("kernel `{kernel}` printed, first in {during}: {text:?}");
+            // In a dimension that counts no cases: who prints gains nothing by it.
+            let (dimension, note) = (Dimension::Code, Severity::Note);
+            let about = format!("{SANITIZER}{kernel}");
+            findings.push(Finding {
+                seen_in: smallest(&mut [*case].into_iter()),
+                ..finding_about(&about, "printed", dimension, Outcome::Pass, note, message, None)
+            });
+        }
+        for (operation, (case, buffer)) in &self.unordered {
+            let message = format!(
+                "{operation} gives another `{buffer}` when blocks, warps and lanes run in another order, as they may on a GPU at any time"
+            );
+            let about = format!("{SANITIZER}{operation}");
+            let (dimension, minor) = (Dimension::Stability, Severity::Minor);
+            findings.push(Finding {
+                seen_in: smallest(&mut [*case].into_iter()),
+                ..failed(&about, "same_in_any_order", dimension, minor, message, "order_dependent")
+            });
+        }
+        findings
+    }
+}
+
+/// As much of what a launch printed as a finding has room for.
+fn start_of(printed: &str) -> String {
+    let text = printed.trim_end();
+    let mut start: String = text.chars().take(PRINTED_MOST).collect();
+    if start.len() < text.len() {
+        start.push('…');
+    }
+    start
+}

@@ -1,0 +1,268 @@
+use std::path::Path;
+
+use tribunal_contract::{DType, Manifest, TensorSpec, challenges};
+
+use super::*;
+use crate::examine::{Examined, Unwatched};
+use crate::trial::{hear_cases, hear_cases_on_device};
+use crate::{Dimension, Effort, Outcome, Plan, Seed, Severity};
+
+/// The bar's softmax, as it is judged, but from PTX that lies beside its source: no compiler is asked for.
+fn softmax_topk(change: impl FnOnce(String) -> String, limit_bytes: u64) -> Emulated {
+    softmax_topk_of(change, limit_bytes).expect("kernels")
+}
+
+fn softmax_topk_of(change: impl FnOnce(String) -> String, limit_bytes: u64) -> Result<Emulated, Fault> {
+    let house = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let read = |path: &str| std::fs::read_to_string(house.join(path)).expect("it is in the tree");
+    let manifest = read("specimens/fused_softmax_topk/cuda-reference/tribunal.toml");
+    let manifest = Manifest::parse(&manifest, "tribunal.toml").expect("a manifest");
+    let ptx = change(read("crates/kernels/cuda/softmax_topk.ptx"));
+    let challenge = challenges::find(manifest.challenge).expect("a contract");
+    Emulated::load(challenge, manifest.kernels.expect("launches"), &ptx, limit_bytes)
+}
+
+fn plan() -> Plan {
+    Plan { seed: Seed::PUBLIC, effort: Effort::Quick, capabilities: vec!["float16", "bfloat16"] }
+}
+
+fn court() -> &'static dyn crate::Challenge {
+    crate::challenges::find("fused_softmax_topk").expect("a court")
+}
+
+fn try_cases(device: &mut Emulated) -> Examined {
+    hear_cases(court(), &plan(), device, &Unwatched)
+}
+
+fn failures(findings: &[Finding]) -> Vec<&str> {
+    let failed = findings.iter().filter(|finding| finding.outcome != Outcome::Pass);
+    failed.map(|finding| finding.id.as_str()).collect()
+}
+
+#[test]
+fn the_bar_is_right_and_clean() {
+    let mut device = softmax_topk(|ptx| ptx, 1 << 30);
+    assert_eq!(failures(&try_cases(&mut device).findings), [""; 0]);
+    let findings = device.findings(&[]);
+    assert_eq!(findings.iter().map(|finding| finding.id.as_str()).collect::<Vec<_>>(), ["sanitizer:clean"]);
+    assert_eq!(device.repeats().map(|repeats| repeats.differs), Some(None), "some calls, and none differs");
+}
+
+/// What a kernel of one thread is found to do whose body this is: `%rd0` are the logits, and `%rd1` the probabilities.
+fn seen(body: &str, invalid: bool) -> Vec<(String, Severity, String)> {
+    let manifest = "name = \"t\"\nchallenge = \"fused_softmax_topk\"\nlanguage = \"cuda\"\nentry = \"t.ptx\"\n\
+        [[operation.softmax_topk.launch]]\nkernel = \"k\"\ngrid = [1]\nblock = [32]\narguments = [\"logits\", \"probs\"]\n";
+    let ptx = format!(
+        ".version 7.0\n.target sm_80\n.address_size 64\n.global .align 4 .u32 kept;\n.visible .entry k(.param .u64 p0, .param .u64 p1) {{\n\
+         .reg .b32 %r<8>; .reg .f32 %f<4>; .reg .b64 %rd<8>; .reg .pred %p<4>; .shared .align 4 .b8 s[64];\n\
+         ld.param.u64 %rd0, [p0]; ld.param.u64 %rd1, [p1]; mov.u32 %r0, %tid.x; mov.u64 %rd2, s;\n{body}\nret;\n}}\n"
+    );
+    let manifest = Manifest::parse(manifest, "tribunal.toml").expect("a manifest");
+    let challenge = challenges::find(manifest.challenge).expect("a contract");
+    let launches = manifest.kernels.expect("launches");
+    let mut device = Emulated::load(challenge, launches, &ptx, 1 << 20).expect("kernels");
+    let logits = Tensor::from_f64(DType::Float32, [1, 1, 4], &[0.0; 4]);
+    let output = |dtype| TensorSpec::new(dtype, [1, 1, 2]);
+    let call = Call {
+        operation: "softmax_topk",
+        inputs: vec![Argument::Tensor(&logits), Argument::Integer(2)],
+        outputs: vec![output(DType::Float32), output(DType::Int64)],
+        makes: None,
+    };
+    device.doubt(invalid);
+    device.call(&call).expect("an answer");
+    device.doubt(false);
+    let findings = device.findings(&[]).into_iter().filter(|finding| finding.outcome == Outcome::Fail);
+    findings
+        .map(|finding| (finding.suspect.expect("a name").clone(), finding.severity, finding.message))
+        .collect()
+}
+
+#[test]
+fn a_value_that_nobody_gave_is_a_fault_where_results_hang_on_it() {
+    let one = |body: &str| {
+        let seen = seen(body, false);
+        let [(suspect, severity, message)] = &seen[..] else { panic!("{seen:?}") };
+        assert_eq!(message.ends_with("whatever is there"), *severity == Severity::Note, "{message}");
+        (suspect.clone(), *severity)
+    };
+    let uninitialised = |severity| ("uninitialised".to_owned(), severity);
+    let load = "ld.shared.f32 %f0, [%rd2];";
+    assert_eq!(one(load), uninitialised(Severity::Note), "it is thrown away");
+    assert_eq!(one(&format!("{load} st.global.f32 [%rd1], %f0;")), uninitialised(Severity::Critical));
+    let kept = "ld.shared.u32 %r1, [%rd2]; st.global.u32 [kept], %r1;";
+    assert_eq!(one(kept), uninitialised(Severity::Critical), "it is there for the next call");
+    // A branch on it, and a product with zero, which is none where a NaN is.
+    let branch = "ld.shared.u32 %r1, [%rd2]; setp.ne.u32 %p0, %r1, 0;\n@%p0 st.global.u32 [%rd1], 1;";
+    assert_eq!(one(branch), uninitialised(Severity::Critical));
+    let product = "mul.f32 %f1, %f0, 0f00000000; mul.f32 %f1, %f1, %f1; st.global.f32 [%rd1], %f1;";
+    assert_eq!(one(&format!("{load} {product}")), uninitialised(Severity::Critical));
+    // The second stage of a sum over a block: lane 0 is right, and what the others get is of no use.
+    let sum = "setp.gt.u32 %p0, %r0, 3;\n@%p0 ret;\nmov.u32 %r2, %r0;\n\
+        shfl.sync.down.b32 %r3, %r2, 2, 31, 15; add.u32 %r2, %r2, %r3; shfl.sync.down.b32 %r3, %r2, 1, 31, 15; add.u32 %r2, %r2, %r3;\n";
+    let inactive = |severity| ("inactive_lane".to_owned(), severity);
+    let first = "setp.eq.u32 %p1, %r0, 0;\n@%p1 st.global.u32 [%rd1], %r2;";
+    assert_eq!(one(&format!("{sum}{first}")), inactive(Severity::Note));
+    let last = "setp.eq.u32 %p1, %r0, 3;\n@%p1 st.global.u32 [%rd1], %r2;";
+    assert_eq!(one(&format!("{sum}{last}")), inactive(Severity::Critical));
+}
+
+#[test]
+fn what_goes_wrong_in_a_call_that_must_be_refused_weighs_little() {
+    let overrun = "ld.global.f32 %f0, [%rd0+16];";
+    let told = |invalid| seen(overrun, invalid).pop().expect("a fault");
+    let (suspect, severity, _) = told(false);
+    assert_eq!((suspect.as_str(), severity), ("out_of_bounds", Severity::Critical));
+    let (suspect, severity, message) = told(true);
+    assert_eq!((suspect.as_str(), severity), ("out_of_bounds", Severity::Minor));
+    assert!(message.ends_with("; such a call must be refused"), "{message}");
+}
+
+/// What is not emulated is told with the line of the source that it was made from.
+#[test]
+fn what_is_not_emulated_is_told_with_its_line() {
+    let house = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let source =
+        std::fs::read_to_string(house.join("crates/kernels/cuda/softmax_topk.cu")).expect("it is there");
+    let message = |from: &str, to: &str| {
+        let changed = softmax_topk_of(|ptx| ptx.replace(from, to), 1 << 30);
+        match changed {
+            Err(Fault::Load { message }) => message,
+            other => panic!("{:?}", other.map(|_| ())),
+        }
+    };
+    let refused = message("bar.sync", "barrier.cluster.wait");
+    let (place, rest) = refused.split_once(", in its PTX line ").expect("a place and a line");
+    let (file, line) = place.split_once(':').expect("a file and a line");
+    assert_eq!(file, "softmax_topk.cu");
+    let line: usize = line.parse().expect("a number");
+    assert!(source.lines().nth(line - 1).is_some_and(|text| text.contains("sync")), "{refused}");
+    assert!(rest.contains("barrier.cluster.wait"), "{refused}");
+}
+
+/// One call, of one row of logits in no order.
+fn call(device: &mut Emulated, vocab: usize, k: usize) -> Result<Answer, Trouble> {
+    let values: Vec<f64> = (0..vocab).map(|i| (i * 7919 % 1009) as f64 / 100.0).collect();
+    let logits = Tensor::from_f64(DType::Float32, [1, 1, vocab], &values);
+    let outputs = [DType::Float32, DType::Int64].map(|dtype| TensorSpec::new(dtype, [1, 1, k]));
+    device.call(&Call {
+        operation: "softmax_topk",
+        inputs: vec![Argument::Tensor(&logits), Argument::Integer(k as i64)],
+        outputs: outputs.to_vec(),
+        makes: None,
+    })
+}
+
+/// PTX without one barrier of a kernel; none where it has no more.
+fn without_barrier(ptx: &str, kernel: &str, index: usize) -> Option<String> {
+    let begin = ptx.find(&format!(".entry {kernel}(")).expect("it has the kernel");
+    let end = ptx[begin + 1..].find(".entry").map_or(ptx.len(), |at| begin + 1 + at);
+    let (at, _) = ptx[begin..end].match_indices("bar.sync").nth(index)?;
+    Some([&ptx[..begin + at], "// ", &ptx[begin + at..]].concat())
+}
+
+#[test]
+fn a_barrier_that_is_left_out_is_told_as_races_with_their_lines() {
+    // Not every barrier is one that this call comes to, or that nothing else stands in for.
+    let mut told = 0;
+    for index in 0.. {
+        let mut left = true;
+        let without = |ptx: String| {
+            without_barrier(&ptx, "softmax_topk_f32", index).unwrap_or_else(|| {
+                left = false;
+                ptx
+            })
+        };
+        let mut device = softmax_topk(without, 1 << 30);
+        if !left {
+            break;
+        }
+        // What comes of it, if anything does, is not the question.
+        drop(call(&mut device, 2000, 8));
+        let findings = device.findings(&[]);
+        let races: Vec<&Finding> =
+            findings.iter().filter(|finding| finding.suspect.as_deref() == Some("shared_race")).collect();
+        told += usize::from(!races.is_empty());
+        assert!(races.iter().all(|race| race.severity == Severity::Critical));
+        assert!(
+            races.iter().all(|race| race.message.contains("softmax_topk.cu:")),
+            "{:?}",
+            races.first().map(|race| &race.message)
+        );
+    }
+    assert!(told >= 5, "{told}");
+}
+
+#[test]
+fn what_a_kernel_prints_is_noted_and_costs_nothing() {
+    let prints = |ptx: String| {
+        let declared = ".address_size 64
+            .extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b);
+            .global .b8 said[5] = {104, 105, 27, 10, 0};";
+        let ptx = ptx.replacen(".address_size 64", declared, 1);
+        let entry = ptx.find(".entry softmax_topk_f32(").expect("it has the kernel");
+        let body = entry + ptx[entry..].find("\n{").expect("it has a body") + 2;
+        let call = "{ .reg .b64 %says<4>; .reg .b32 %said; .local .align 8 .b8 room[8]; .param .b64 format; .param .b64 values;
+            .param .b32 printed; mov.u64 %says0, said; cvta.global.u64 %says1, %says0; st.param.b64 [format], %says1;
+            mov.u64 %says2, room; cvta.local.u64 %says3, %says2; st.param.b64 [values], %says3;
+            call.uni (printed), vprintf, (format, values); ld.param.b32 %said, [printed]; }";
+        [&ptx[..body], call, &ptx[body..]].concat()
+    };
+    let mut device = softmax_topk(prints, 1 << 30);
+    call(&mut device, 2000, 8).unwrap();
+    let findings = device.findings(&[]);
+    assert!(findings.iter().all(|finding| finding.outcome == Outcome::Pass), "{findings:?}");
+    let printed = findings.iter().find(|finding| finding.id.ends_with("printed")).expect("a note");
+    assert_eq!((printed.severity, printed.dimension), (Severity::Note, Dimension::Code));
+    assert!(
+        printed.message.starts_with("kernel `softmax_topk_f32` printed, first in "),
+        "{}",
+        printed.message
+    );
+    // As much as there is room for, with nothing that a terminal would obey.
+    assert!(printed.message.contains("\"hi\\u{1b}\\nhi"), "{}", printed.message);
+    assert!(
+        printed.message.ends_with("…\"") && printed.message.len() < 8 * record::PRINTED_MOST,
+        "{}",
+        printed.message
+    );
+}
+
+#[test]
+fn two_devices_see_what_one_does() {
+    let racing = |index| {
+        let without = |ptx: String| without_barrier(&ptx, "softmax_topk_f32", index).expect("a barrier");
+        let mut device = softmax_topk(without, 1 << 30);
+        drop(call(&mut device, 2000, 8));
+        let seen = !device.record.seen.is_empty();
+        device.record.seen.clear();
+        seen.then_some(device)
+    };
+    let device = (0..).find_map(racing).expect("some barrier is needed");
+    // How often a fault was seen depends on how much was shrunk; where, and in which case first, does not.
+    let told = |findings: Vec<Finding>| -> Vec<(String, String, Option<String>)> {
+        let first = |message: &str| message.split(", first in ").nth(1).unwrap_or_default().to_owned();
+        let of = |finding: Finding| (finding.id, first(&finding.message), finding.seen_in);
+        findings.into_iter().map(of).collect()
+    };
+    let ruled = |examined: &Examined| -> Vec<(String, Outcome)> {
+        examined.findings.iter().map(|finding| (finding.id.clone(), finding.outcome)).collect()
+    };
+    let mut alone = device.clone();
+    let examined = try_cases(&mut alone);
+    let (shared, joined) = hear_cases_on_device(court(), &plan(), device, &Unwatched);
+    assert_eq!(ruled(&shared), ruled(&examined));
+    assert_eq!(told(joined.findings(&court().cases(&plan()))), told(alone.findings(&court().cases(&plan()))));
+    assert!(joined.record.seen.len() > 1, "{:?}", joined.record.seen);
+    let differs = |device: &Emulated| device.repeats().map(|repeats| repeats.differs);
+    assert_eq!(differs(&joined), differs(&alone));
+}
+
+#[test]
+fn a_call_that_wants_too_much_memory_gets_none() {
+    let mut device = softmax_topk(|ptx| ptx, 1000);
+    let Err(Trouble::Fault(fault)) = call(&mut device, 512, 1) else {
+        panic!("2 KiB of logits in 1000 bytes")
+    };
+    assert_eq!(fault, Fault::Memory { limit_bytes: 1000 });
+}

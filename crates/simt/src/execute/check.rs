@@ -1,0 +1,366 @@
+//! What is wrong with an access: where it may not go, what nobody has written, and whom it races with.
+
+use std::sync::Arc;
+
+use crate::fault::{Kind, Line};
+use crate::memory::Role;
+use crate::program::{LANES, Op};
+use crate::shadow::{Actor, LINE, Mark, Release, Row, Shadow};
+
+use super::block::Block;
+use super::place::{Group, Request, Target, Way, words};
+use super::warp::{Warp, lanes};
+use super::{Machine, cell_bytes};
+
+/// A warp sees what others of its block let be seen by what they put there.
+pub(super) fn take_over(group: &Group, mask: u32, warp: &Warp, block: &mut Block) {
+    if block.handed.is_empty() {
+        return;
+    }
+    for location in lanes(mask).filter_map(|lane| group.location(lane)) {
+        if let Some(seen) = block.handed.get(&location) {
+            block.clocks.join(warp.index, seen);
+        }
+    }
+}
+
+impl Machine<'_> {
+    /// The lanes that may access what they ask for. The others have a fault.
+    #[inline(always)]
+    pub(super) fn admit(&mut self, group: &Group, request: &Request, block: &Block) -> u32 {
+        let size = request.size as u64;
+        let length = match group.target {
+            Target::Global(place) => self.memory.at(place).bytes.len() as u64,
+            Target::Shared => block.shared.len() as u64,
+            Target::Local => self.kernel.local_bytes.into(),
+            Target::Param => self.params.len() as u64,
+            Target::Nowhere => 0,
+        };
+        let closed = request.way != Way::Read
+            && match group.target {
+                Target::Global(place) => {
+                    self.memory.at(place).role() == Role::Input || self.is_constant(place)
+                }
+                Target::Param => true,
+                Target::Shared | Target::Local | Target::Nowhere => false,
+            };
+        if (group.one || group.row && group.target != Target::Local) && !closed {
+            let first = group.first();
+            let bytes = if group.one { size } else { u64::from(group.mask.count_ones()) * size };
+            if first & (size - 1) == 0 && length >= bytes && first <= length - bytes {
+                return group.mask;
+            }
+        }
+        let (mut outside, mut askew) = (0u32, 0u32);
+        let last = length.wrapping_sub(size);
+        for lane in 0..LANES {
+            let offset = group.offsets[lane];
+            outside |= u32::from(offset > last) << lane;
+            askew |= u32::from(offset & (size - 1) != 0) << lane;
+        }
+        outside = if length < size { u32::MAX } else { outside } & group.mask;
+        askew &= group.mask & !outside;
+        if outside != 0 {
+            self.outside(group, request, outside, length, block);
+        }
+        if askew != 0 {
+            let lane = askew.trailing_zeros() as usize;
+            let place = self.place_name(group.target);
+            let offset = group.offsets[lane];
+            let who = (block, request.thread(lane));
+            self.fault(Kind::Misaligned, request.pc, None, askew.count_ones().into(), who, || {
+                format!(
+                    "{} {size} bytes at byte {offset} of {place}, which is no multiple of {size}",
+                    request.way.verb()
+                )
+            });
+        }
+        // What is askew is fetched as it lies there, so that no other fault follows from it.
+        let mut admitted = group.mask & !outside;
+        if closed && admitted != 0 {
+            let lane = admitted.trailing_zeros() as usize;
+            let place = self.place_name(group.target);
+            let who = (block, request.thread(lane));
+            self.fault(Kind::WriteToInput, request.pc, None, admitted.count_ones().into(), who, || {
+                format!(
+                    "{} byte {} of {place}, which is only to be read",
+                    request.way.verb(),
+                    group.offsets[lane]
+                )
+            });
+            admitted = 0;
+        }
+        admitted
+    }
+
+    fn outside(&mut self, group: &Group, request: &Request, outside: u32, length: u64, block: &Block) {
+        let lane = outside.trailing_zeros() as usize;
+        let place = self.place_name(group.target);
+        let offset = group.offsets[lane];
+        let target = group.target;
+        let who = (block, request.thread(lane));
+        self.fault(Kind::OutOfBounds, request.pc, None, outside.count_ones().into(), who, || {
+            let verb = request.way.verb();
+            let size = request.size;
+            match target {
+                Target::Nowhere if offset >> 16 == 0 => {
+                    format!("{verb} {size} bytes at address {offset}: a null pointer")
+                }
+                Target::Nowhere => format!("{verb} {size} bytes at {offset:#x}, where there is no buffer"),
+                _ if (offset as i64) < 0 => {
+                    format!("{verb} {size} bytes {} bytes before {place}", (offset as i64).unsigned_abs())
+                }
+                _ => format!("{verb} {size} bytes at byte {offset} of {place}, which has {length}"),
+            }
+        });
+    }
+
+    /// Faults for lanes that read what nobody wrote.
+    #[inline(always)]
+    pub(super) fn check_written(
+        &mut self,
+        group: &Group,
+        starts: &[usize; LANES],
+        mask: u32,
+        request: &Request,
+        warp: &Warp,
+        block: &Block,
+    ) {
+        let size = request.size;
+        let written = match group.target {
+            Target::Global(place) => match &self.memory.at(place).written {
+                Some(written) => written,
+                None => return,
+            },
+            Target::Shared => &block.shared_written,
+            Target::Local => &block.local_written,
+            Target::Param | Target::Nowhere => return,
+        };
+        if group.target != Target::Local {
+            let first = starts[mask.trailing_zeros() as usize];
+            if group.one && written.has(first, size)
+                || mask == u32::MAX && group.row && written.has_range(first, LANES * size)
+            {
+                return;
+            }
+        }
+        let mut unwritten = 0u32;
+        for lane in lanes(mask) {
+            unwritten |= u32::from(!written.has(starts[lane], size)) << lane;
+        }
+        if unwritten != 0 {
+            let lane = unwritten.trailing_zeros() as usize;
+            let place = self.place_name(group.target);
+            let offset = group.offsets[lane];
+            let who = (block, request.thread(lane));
+            let kernel = self.kernel;
+            let shared = group.target == Target::Shared;
+            self.fault(Kind::Uninitialised, request.pc, None, unwritten.count_ones().into(), who, || {
+                let mut warps = block.warps.iter().chain([warp]).filter(|_| shared);
+                let copy = warps.find_map(|warp| warp.copies.under_way(offset..offset + size as u64));
+                let why = match copy {
+                    Some(pc) => {
+                        let line = Line::of(kernel, pc);
+                        format!("where the copy of {line} has not been waited for")
+                    }
+                    None => "which nobody has written".to_owned(),
+                };
+                format!("reads {size} bytes at byte {offset} of {place}, {why}")
+            });
+        }
+    }
+
+    /// Notes an access for those who come later, and races with those before. `same` are lanes that write what is there already.
+    #[inline(always)]
+    pub(super) fn check_races(
+        &mut self,
+        group: &Group,
+        mask: u32,
+        same: u32,
+        request: &Request,
+        block: &mut Block,
+    ) {
+        let strong = request.strong;
+        let mut races: Vec<(usize, Mark)> = Vec::new();
+        let size = request.size;
+        let tick = self.tick;
+        let mut visit = |shadow: &mut Shadow, actor: &Actor<'_>, cell: usize| {
+            let first = group.offsets[0] as usize;
+            if group.row && mask == u32::MAX && size >= cell && first.is_multiple_of(LINE * cell) {
+                let shift = (size / cell).trailing_zeros() as u8;
+                let mark = actor.mark(request.thread(0), ((1u32 << cell) - 1) as u8, strong);
+                let write = request.way != Way::Read;
+                if shadow.rows(first / (LINE * cell), size / cell, Row { mark, shift }, write, actor) {
+                    return;
+                }
+            }
+            let mut mask = mask;
+            if group.one && request.way == Way::Read && !mask.is_power_of_two() {
+                let (first, last) = (mask.trailing_zeros() as usize, 31 - mask.leading_zeros() as usize);
+                let mut words = words(group.offsets[first] as usize, size, cell);
+                if words
+                    .all(|(word, bytes)| shadow.cell(word).may_be_read(actor, request.warp, bytes, strong))
+                {
+                    // The first and the last lane leave what all of them would.
+                    mask = 1 << first | 1 << last;
+                }
+            }
+            for lane in lanes(mask) {
+                let thread = request.thread(lane);
+                for (word, bytes) in words(group.offsets[lane] as usize, size, cell) {
+                    let cell = shadow.cell(word);
+                    let race = match request.way {
+                        Way::Read => cell.read(actor, thread, bytes, strong),
+                        Way::Write | Way::Atomic => {
+                            cell.write(actor, thread, bytes, strong, same >> lane & 1 == 1)
+                        }
+                    };
+                    if let Some(race) = race {
+                        races.push((lane, race));
+                    }
+                }
+            }
+        };
+        match group.target {
+            Target::Shared => {
+                let Block { shared_shadow, clocks, index, .. } = block;
+                let actor = Actor { tick, block: *index, pc: request.pc, clocks, others: None };
+                visit(shared_shadow, &actor, 4);
+            }
+            Target::Global(place) => {
+                let Some(shadow) = &mut self.shadows[place] else { return };
+                let others = Some((&self.releases, &block.acquired));
+                let actor = Actor { tick, block: block.index, pc: request.pc, clocks: &block.clocks, others };
+                visit(shadow, &actor, cell_bytes(self.memory.at(place).element()));
+            }
+            Target::Local | Target::Param | Target::Nowhere => return,
+        }
+        if let Target::Global(place) = group.target
+            && self.shadows[place].as_ref().is_some_and(Shadow::is_full)
+        {
+            let who = (&*block, request.thread(mask.trailing_zeros() as usize));
+            self.give_up(request.pc, who, "parts of more lines of memory are accessed than can be followed");
+        }
+        for (lane, other) in races {
+            self.note_race(group, lane, &other, request, block);
+        }
+    }
+
+    /// Faults for lanes that read, through a cache that sees no writes, what this launch has written. Gives these lanes.
+    pub(super) fn check_stale(&mut self, group: &Group, mask: u32, request: &Request, block: &Block) -> u32 {
+        let Target::Global(place) = group.target else { return 0 };
+        let Some(shadow) = &self.shadows[place] else { return 0 };
+        let cell = cell_bytes(self.memory.at(place).element());
+        let writer = |lane: usize| {
+            let mut words = words(group.offsets[lane] as usize, request.size, cell);
+            words.find_map(|(word, bytes)| shadow.writer(word, bytes))
+        };
+        let stale: Vec<(usize, Mark)> = lanes(mask).filter_map(|lane| Some((lane, writer(lane)?))).collect();
+        let Some(&(lane, by)) = stale.first() else { return 0 };
+        let who = (block, request.thread(lane));
+        let place = self.place_name(group.target);
+        let (offset, kernel) = (group.offsets[lane], self.kernel);
+        self.fault(Kind::StaleRead, request.pc, Some(by.pc), stale.len() as u64, who, || {
+            let line = Line::of(kernel, by.pc);
+            format!(
+                "reads byte {offset} of {place} through a cache that need not see what this launch writes (`__ldg`, or a pointer that is both \
+                 `const` and `__restrict__`), and {line} has written it"
+            )
+        });
+        stale.iter().fold(0, |lanes, (lane, _)| lanes | 1 << lane)
+    }
+
+    fn note_race(&mut self, group: &Group, lane: usize, other: &Mark, request: &Request, block: &Block) {
+        let kind = if group.target == Target::Shared { Kind::SharedRace } else { Kind::GlobalRace };
+        let place = self.place_name(group.target);
+        let offset = group.offsets[lane];
+        let who = (block, request.thread(lane));
+        let (other_block, other_thread, other_pc) = (other.block, other.thread, other.pc);
+        let same_block = other_block == block.index;
+        let kernel = self.kernel;
+        self.fault(kind, request.pc, Some(other_pc), 1, who, || {
+            let line = Line::of(kernel, other_pc);
+            let whom = if same_block {
+                format!("thread {other_thread}")
+            } else {
+                format!("thread {other_thread} of block {other_block}")
+            };
+            let did = match kernel.code[other_pc as usize].op {
+                Op::Load(_) | Op::LoadMatrix { .. } => "read",
+                Op::Store(_) => "wrote",
+                Op::Atomic(..) => "changed",
+                _ => "used",
+            };
+            format!(
+                "{} byte {offset} of {place}, which {whom} {did} at {line} with nothing to order them",
+                request.way.verb()
+            )
+        });
+    }
+
+    /// Notes plain reads of the same words that the warp did since it last met.
+    pub(super) fn note_tried(&mut self, group: &Group, mask: u32, warp: &Warp, block: &Block) {
+        let (shadow, cell) = match group.target {
+            Target::Shared => (&block.shared_shadow, 4),
+            Target::Global(place) => match &self.shadows[place] {
+                Some(shadow) => (shadow, cell_bytes(self.memory.at(place).element())),
+                None => return,
+            },
+            Target::Local | Target::Param | Target::Nowhere => return,
+        };
+        for lane in lanes(mask) {
+            let read = shadow.reader(group.offsets[lane] as usize / cell);
+            let own = read.tick != 0 && read.block == block.index && read.warp() == warp.index;
+            if own && !read.atomic && !block.clocks.sees(warp.index, &read) {
+                self.tried.insert(read.pc);
+            }
+        }
+    }
+
+    /// Within a block, what a warp did before is visible to whoever sees what was put there: all of it by an operation that releases, what
+    /// came before its last fence by any other.
+    pub(super) fn hand_over(&self, group: &Group, mask: u32, releases: bool, warp: &Warp, block: &mut Block) {
+        let ticks = if releases { [self.tick; LANES] } else { warp.fenced_for_block };
+        for lane in lanes(mask).filter(|&lane| ticks[lane] != 0) {
+            let Some(location) = group.location(lane) else { return };
+            block.let_see(location, warp.index, ticks[lane]);
+        }
+    }
+
+    /// A block sees what others let be seen by what they put at these addresses.
+    pub(super) fn acquire(&self, addresses: &[u64; LANES], mask: u32, block: &mut Block) {
+        if !self.releases.is_empty() {
+            lanes(mask).for_each(|lane| self.releases.acquire(addresses[lane], &mut block.acquired));
+        }
+    }
+
+    /// What a block did before is visible to whoever sees what was put at these addresses: all of it by an operation that releases, what came
+    /// before its last fence by any other.
+    pub(super) fn release(
+        &mut self,
+        addresses: &[u64; LANES],
+        mask: u32,
+        releases: bool,
+        pc: u32,
+        warp: &Warp,
+        block: &Block,
+    ) {
+        let ticks = if releases { [self.tick; LANES] } else { warp.fenced };
+        let mut shared = None;
+        for lane in lanes(mask).filter(|&lane| ticks[lane] != 0) {
+            let (acquired, seen) = shared.get_or_insert_with(|| {
+                (Arc::from(&block.acquired[..]), Arc::from(block.clocks.row(warp.index)))
+            });
+            let release = Release::new(ticks[lane], warp.index, acquired, seen);
+            self.releases.release(addresses[lane], block.index, release);
+        }
+        if self.releases.is_full() {
+            let thread = (32 * warp.index) as u16 + mask.trailing_zeros() as u16;
+            self.give_up(
+                pc,
+                (block, thread),
+                "blocks have let others see what they did more often than can be followed",
+            );
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! What an access costs.
+
+use crate::meter::{Count, SECTOR};
+use crate::program::LANES;
+
+use super::Machine;
+use super::place::{Group, Request, Target, Way, distinct};
+use super::warp::lanes;
+
+/// Waves that shared memory takes for a request: each phase moves at most 128 bytes, a word of each bank.
+fn waves(offsets: &[u64; LANES], mask: u32, size: usize) -> u64 {
+    let lanes_at_once = if size <= 4 { 32 } else { 128 / size };
+    let mut waves = 0;
+    for phase in 0..LANES / lanes_at_once {
+        let part = mask & (((1u64 << lanes_at_once) - 1) << (phase * lanes_at_once)) as u32;
+        if part == 0 {
+            continue;
+        }
+        let mut banks = [0u32; 32];
+        let mut out = [0; LANES];
+        if size <= 4 {
+            let count = distinct(offsets, part, 2, &mut out);
+            for &word in &out[..count] {
+                banks[(word % 32) as usize] += 1;
+            }
+        } else {
+            // Aligned values of several words: all words of a value are in other banks.
+            let count = distinct(offsets, part, size.trailing_zeros(), &mut out);
+            let words = size as u64 / 4;
+            for &value in &out[..count] {
+                for word in 0..words {
+                    banks[((value * words + word) % 32) as usize] += 1;
+                }
+            }
+        }
+        waves += u64::from(*banks.iter().max().expect("there are 32"));
+    }
+    waves
+}
+
+/// Most lanes at one address.
+pub(super) fn depth(offsets: &[u64; LANES], mask: u32) -> u64 {
+    let most =
+        lanes(mask).map(|lane| lanes(mask).filter(|&other| offsets[other] == offsets[lane]).count()).max();
+    most.unwrap_or(0) as u64
+}
+
+impl Machine<'_> {
+    /// Counts what a request costs.
+    #[inline(always)]
+    pub(super) fn count(&mut self, group: &Group, mask: u32, request: &Request) {
+        let bytes = u64::from(mask.count_ones()) * request.size as u64;
+        match group.target {
+            Target::Global(place) => {
+                let write = request.way != Way::Read;
+                let (asked, sectors) = if (group.row || group.one) && mask == group.mask {
+                    let first = group.first();
+                    let bytes = if group.one { request.size as u64 } else { bytes };
+                    let (first, last) = (first / SECTOR, (first + bytes - 1) / SECTOR);
+                    self.counts.touch(place, write, first, last - first + 1);
+                    (bytes, last - first + 1)
+                } else {
+                    // An aligned access of at most 16 bytes lies in one sector, and is the same as another or apart from it.
+                    let mut places = [0; LANES];
+                    let count = distinct(&group.offsets, mask, 0, &mut places);
+                    let mut sectors = 0;
+                    for of_sector in places[..count].chunk_by(|a, b| a / SECTOR == b / SECTOR) {
+                        self.counts.touch(place, write, of_sector[0] / SECTOR, 1);
+                        sectors += 1;
+                    }
+                    ((count * request.size) as u64, sectors)
+                };
+                // Of atomics every lane's counts, whatever the others do.
+                let bytes = if request.way == Way::Atomic { bytes } else { asked };
+                self.counts.code[request.pc as usize].global.add(bytes, sectors);
+                let meter = &mut self.counts.buffers[place];
+                match request.way {
+                    Way::Read => meter.read.add(bytes, sectors),
+                    Way::Write => meter.written.add(bytes, sectors),
+                    Way::Atomic => {
+                        meter.read.add(bytes, sectors);
+                        meter.written.add(bytes, sectors);
+                        self.counts.touch_also_read(place, &group.offsets, mask);
+                    }
+                }
+            }
+            Target::Shared => {
+                let waves = if group.row && mask == u32::MAX {
+                    request.size.div_ceil(4) as u64
+                } else if group.one && request.size <= 4 {
+                    1
+                } else {
+                    waves(&group.offsets, mask, request.size)
+                };
+                let Count { shared, .. } = &mut self.counts.code[request.pc as usize];
+                shared.requests += 1;
+                shared.bytes += bytes;
+                shared.waves += waves;
+                shared.ideal_waves += waves.min(bytes.div_ceil(128));
+            }
+            Target::Local => {
+                // A GPU lays the same word of all lanes side by side.
+                let mut words = [0; LANES];
+                for lane in lanes(mask) {
+                    words[lane] = group.offsets[lane] / 4 * 128 + 4 * lane as u64;
+                }
+                let mut out = [0; LANES];
+                let sectors =
+                    distinct(&words, mask, SECTOR.trailing_zeros(), &mut out) * request.size.div_ceil(4);
+                self.counts.local.add(bytes, sectors as u64);
+            }
+            Target::Param | Target::Nowhere => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::place::tests::offsets;
+    use super::*;
+
+    #[test]
+    fn waves_of_shared_memory() {
+        assert_eq!(waves(&offsets(|lane| 4 * lane), u32::MAX, 4), 1);
+        assert_eq!(waves(&offsets(|_| 400), u32::MAX, 4), 1, "one word for all");
+        assert_eq!(waves(&offsets(|lane| 128 * lane), u32::MAX, 4), 32, "a column of 32 words a row");
+        assert_eq!(waves(&offsets(|lane| 132 * lane), u32::MAX, 4), 1, "the same with padding");
+        assert_eq!(waves(&offsets(|lane| 8 * lane), u32::MAX, 4), 2, "every second word");
+        assert_eq!(waves(&offsets(|lane| 8 * lane), u32::MAX, 8), 2);
+        assert_eq!(waves(&offsets(|lane| 16 * lane), u32::MAX, 16), 4);
+        assert_eq!(waves(&offsets(|lane| 2 * lane), u32::MAX, 2), 1);
+        assert_eq!(waves(&offsets(|lane| 16 * lane), 0xFF, 16), 1, "one quarter of a warp");
+    }
+
+    #[test]
+    fn depth_is_of_the_busiest_address() {
+        assert_eq!(depth(&offsets(|lane| lane % 4), u32::MAX), 8);
+        assert_eq!(depth(&offsets(|lane| lane), u32::MAX), 1);
+    }
+}

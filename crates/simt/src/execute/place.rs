@@ -1,0 +1,304 @@
+//! Where the lanes of an access go to.
+
+use crate::address::{self, LOCAL, PARAM, SHARED};
+use crate::alu;
+use crate::program::{Inst, LANES, Reg, Space};
+
+use super::Machine;
+use super::warp::{Warp, lanes};
+
+/// Where lanes of one access go to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Target {
+    /// A buffer or a variable, by its place.
+    Global(usize),
+    Shared,
+    Local,
+    Param,
+    /// Nothing is there.
+    Nowhere,
+}
+
+/// Lanes that go to one place.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Group {
+    pub(super) target: Target,
+    pub(super) mask: u32,
+    pub(super) offsets: [u64; LANES],
+    /// Whether the lanes lie beside one another in their order.
+    pub(super) row: bool,
+    /// Whether all go to one address.
+    pub(super) one: bool,
+}
+
+impl Group {
+    /// The offset of the first lane.
+    pub(super) fn first(&self) -> u64 {
+        self.offsets[self.mask.trailing_zeros() as usize]
+    }
+
+    /// What tells where a lane goes to from all other places that threads share.
+    pub(super) fn location(&self, lane: usize) -> Option<u64> {
+        match self.target {
+            Target::Shared => Some(self.offsets[lane]),
+            Target::Global(place) => Some((place as u64 + 1) << address::OFFSET_BITS | self.offsets[lane]),
+            Target::Local | Target::Param | Target::Nowhere => None,
+        }
+    }
+
+    /// Bytes from one lane's storage to the next one's, where that is the same for all. `size` is of what each accesses.
+    pub(super) fn step(&self, size: usize) -> Option<usize> {
+        match self.target {
+            Target::Local => None,
+            _ if self.one => Some(0),
+            _ => self.row.then_some(size),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    Read,
+    Write,
+    Atomic,
+}
+
+impl Way {
+    pub(super) fn verb(self) -> &'static str {
+        match self {
+            Way::Read => "reads",
+            Way::Write => "writes",
+            Way::Atomic => "changes",
+        }
+    }
+}
+
+/// What is accessed, by whom.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Request {
+    pub(super) way: Way,
+    /// Bytes of a lane.
+    pub(super) size: usize,
+    pub(super) pc: u32,
+    /// Whether it cannot race with its like.
+    pub(super) strong: bool,
+    pub(super) warp: usize,
+}
+
+impl Request {
+    pub(super) fn thread(&self, lane: usize) -> u16 {
+        (32 * self.warp + lane) as u16
+    }
+}
+
+/// Addresses of all lanes, whether active or not.
+#[inline(always)]
+pub(super) fn addresses(warp: &Warp, reg: Reg, wide: bool, offset: i32) -> [u64; LANES] {
+    if wide {
+        let values = &warp.regs.w64[reg.index()];
+        alu::each_lane(|lane| values[lane].wrapping_add(offset as i64 as u64))
+    } else {
+        let values = &warp.regs.w32[reg.index()];
+        alu::each_lane(|lane| u64::from(values[lane].wrapping_add(offset as u32)))
+    }
+}
+
+/// Whether the lanes lie beside one another in their order.
+#[inline(always)]
+pub(super) fn is_contiguous(offsets: &[u64; LANES], mask: u32, size: usize) -> bool {
+    let first = mask.trailing_zeros() as usize;
+    let begin = offsets[first].wrapping_sub((first * size) as u64);
+    if mask == u32::MAX {
+        let mut off = 0;
+        for (lane, &offset) in offsets.iter().enumerate() {
+            off |= offset ^ begin.wrapping_add((lane * size) as u64);
+        }
+        return off == 0;
+    }
+    // From the first lane to the last, without gaps.
+    let span = mask >> first;
+    span & span.wrapping_add(1) == 0
+        && lanes(mask).all(|lane| offsets[lane] == begin.wrapping_add((lane * size) as u64))
+}
+
+/// Whether all lanes go to one address.
+#[inline(always)]
+pub(super) fn is_one(offsets: &[u64; LANES], mask: u32) -> bool {
+    let first = offsets[mask.trailing_zeros() as usize];
+    let mut off = 0;
+    for (lane, &offset) in offsets.iter().enumerate() {
+        off |= (offset ^ first) & u64::from(mask >> lane & 1).wrapping_neg();
+    }
+    off == 0
+}
+
+/// The words of `cell` bytes that an access touches, and which bytes of each.
+#[inline(always)]
+pub(super) fn words(offset: usize, size: usize, cell: usize) -> impl Iterator<Item = (usize, u8)> {
+    let mut at = offset;
+    std::iter::from_fn(move || {
+        let (word, begin) = (at / cell, at % cell);
+        let count = (cell - begin).min((offset + size).saturating_sub(at));
+        at += count;
+        (count > 0).then_some((word, (((1u32 << count) - 1) << begin) as u8))
+    })
+}
+
+/// Different values among those of the lanes, shifted right: sorted, in the front of the array.
+pub(super) fn distinct(offsets: &[u64; LANES], mask: u32, shift: u32, out: &mut [u64; LANES]) -> usize {
+    let mut count = 0;
+    let mut sorted = true;
+    for lane in lanes(mask) {
+        let value = offsets[lane] >> shift;
+        if count > 0 && out[count - 1] == value {
+            continue;
+        }
+        sorted &= count == 0 || out[count - 1] < value;
+        out[count] = value;
+        count += 1;
+    }
+    if !sorted {
+        out[..count].sort_unstable();
+        let mut kept = 1;
+        for index in 1..count {
+            if out[index] != out[kept - 1] {
+                out[kept] = out[index];
+                kept += 1;
+            }
+        }
+        count = kept;
+    }
+    count
+}
+
+impl Machine<'_> {
+    /// The first lane of a mask, and those that go to the same place. Each accesses `size` bytes.
+    #[inline(always)]
+    pub(super) fn group(&self, space: Space, addresses: &[u64; LANES], mask: u32, size: usize) -> Group {
+        let row = is_contiguous(addresses, mask, size);
+        let one = if row { mask.is_power_of_two() } else { is_one(addresses, mask) };
+        let target = match space {
+            Space::Shared => Target::Shared,
+            Space::Local => Target::Local,
+            Space::Param => Target::Param,
+            Space::Global | Space::Const | Space::Generic => {
+                let first = addresses[mask.trailing_zeros() as usize];
+                let last = addresses[31 - mask.leading_zeros() as usize];
+                let segment = address::segment(first);
+                // No buffer is so long that a row could leave a segment and come back.
+                let same = if one || row && address::segment(last) == segment {
+                    u32::MAX
+                } else {
+                    let mut same = 0;
+                    for (lane, &address) in addresses.iter().enumerate() {
+                        same |= u32::from(address::segment(address) == segment) << lane;
+                    }
+                    same
+                };
+                let target = match segment {
+                    SHARED if space == Space::Generic => Target::Shared,
+                    LOCAL if space == Space::Generic => Target::Local,
+                    PARAM if space == Space::Generic => Target::Param,
+                    segment => self.memory.place(segment).map_or(Target::Nowhere, Target::Global),
+                };
+                let offsets = match target {
+                    Target::Nowhere => *addresses,
+                    _ => alu::each_lane(|lane| address::offset(addresses[lane])),
+                };
+                let row = row && same == u32::MAX;
+                return Group { target, mask: mask & same, offsets, row, one };
+            }
+        };
+        Group { target, mask, offsets: *addresses, row, one }
+    }
+
+    pub(super) fn place_name(&self, target: Target) -> String {
+        match target {
+            Target::Global(place) => format!("`{}`", self.memory.at(place).name()),
+            Target::Shared => "shared memory".to_owned(),
+            Target::Local => "local memory".to_owned(),
+            Target::Param => "the parameters".to_owned(),
+            Target::Nowhere => "no buffer".to_owned(),
+        }
+    }
+
+    /// The offset of each lane in the storage of its target.
+    #[inline(always)]
+    pub(super) fn starts(&self, group: &Group, warp: usize) -> [usize; LANES] {
+        let stride = if group.target == Target::Local { self.kernel.local_bytes as usize } else { 0 };
+        alu::each_lane(|lane| (group.offsets[lane] as usize).wrapping_add((32 * warp + lane) * stride))
+    }
+}
+
+impl Warp {
+    /// `cvta`
+    pub(super) fn convert_address(
+        &mut self,
+        inst: &Inst,
+        space: Space,
+        to_space: bool,
+        wide: bool,
+        active: u32,
+    ) {
+        let base = match space {
+            Space::Shared => address::generic(SHARED, 0),
+            Space::Local => address::generic(LOCAL, 0),
+            Space::Param => address::generic(PARAM, 0),
+            Space::Global | Space::Const | Space::Generic => 0,
+        };
+        for lane in lanes(active) {
+            if wide {
+                let from = self.regs.w64[inst.a.index()][lane];
+                self.regs.w64[inst.d.index()][lane] =
+                    if to_space { from.wrapping_sub(base) } else { from.wrapping_add(base) };
+            } else {
+                // 32 bits have no room for a segment: only the offset remains.
+                self.regs.w32[inst.d.index()][lane] = self.regs.w32[inst.a.index()][lane];
+            }
+        }
+    }
+
+    /// `isspacep`
+    pub(super) fn is_space(&mut self, inst: &Inst, space: Space, active: u32, machine: &Machine<'_>) {
+        let pred = &mut self.regs.p[inst.d.index()];
+        for lane in lanes(active) {
+            let segment = address::segment(self.regs.w64[inst.a.index()][lane]);
+            let holds = match space {
+                Space::Shared => segment == SHARED,
+                Space::Local => segment == LOCAL,
+                Space::Param => segment == PARAM,
+                Space::Const => machine.memory.place(segment).is_some_and(|place| machine.is_constant(place)),
+                Space::Global | Space::Generic => segment > PARAM,
+            };
+            *pred = *pred & !(1 << lane) | u32::from(holds) << lane;
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    pub fn offsets(f: impl Fn(u64) -> u64) -> [u64; LANES] {
+        std::array::from_fn(|lane| f(lane as u64))
+    }
+
+    #[test]
+    fn contiguous_with_and_without_all_lanes() {
+        let row = offsets(|lane| 64 + 4 * lane);
+        assert!(is_contiguous(&row, u32::MAX, 4));
+        assert!(is_contiguous(&row, 0x0000_00F0, 4));
+        assert!(!is_contiguous(&row, 0x0000_00F5, 4), "a gap");
+        assert!(!is_contiguous(&row, u32::MAX, 8));
+        assert!(!is_contiguous(&offsets(|lane| 4 * (31 - lane)), u32::MAX, 4), "backwards");
+    }
+
+    #[test]
+    fn distinct_values_in_any_order() {
+        let mut out = [0; LANES];
+        assert_eq!(distinct(&offsets(|lane| 4 * lane), u32::MAX, 5, &mut out), 4);
+        assert_eq!(distinct(&offsets(|lane| 4 * (31 - lane)), u32::MAX, 5, &mut out), 4);
+        assert_eq!(distinct(&offsets(|lane| 128 * (lane % 3)), u32::MAX, 5, &mut out), 3);
+        assert_eq!(&out[..3], &[0, 4, 8]);
+    }
+}
