@@ -16,8 +16,11 @@ const QUALIFIERS: [&str; 10] = [
     "__grid_constant__",
 ];
 
-/// A qualifier with arguments.
-const BOUNDS: &str = "__launch_bounds__";
+/// Those with arguments.
+const WITH_ARGUMENTS: [&str; 4] = ["__launch_bounds__", "__align__", "__maxnreg__", "__cluster_dims__"];
+
+/// Longer arguments are none: nobody is to make every beginning of them be read to the file's end.
+const ARGUMENTS_BYTES_MAX: usize = 1024;
 
 /// The file without CUDA's qualifiers.
 pub(super) fn as_cpp(file: &SourceFile) -> SourceFile {
@@ -29,10 +32,15 @@ pub(super) fn as_cpp(file: &SourceFile) -> SourceFile {
             }
         }
     }
-    for (at, _) in file.text.match_indices(BOUNDS) {
-        if let Some(end) = closed(&file.text[at..]) {
-            // Lines keep their number.
-            text[at..at + end].iter_mut().filter(|byte| **byte != b'\n').for_each(|byte| *byte = b' ');
+    for word in WITH_ARGUMENTS {
+        for (at, _) in
+            file.text.match_indices(word).filter(|(at, _)| is_word(file.text.as_bytes(), *at, word.len()))
+        {
+            if let Some(length) = closed(&file.text.as_bytes()[at + word.len()..]) {
+                // Lines keep their number.
+                let blank = text[at..at + word.len() + length].iter_mut().filter(|byte| **byte != b'\n');
+                blank.for_each(|byte| *byte = b' ');
+            }
         }
     }
     let text = String::from_utf8(text).expect("whole characters were replaced by spaces");
@@ -50,13 +58,11 @@ fn is_word(text: &[u8], at: usize, length: usize) -> bool {
 }
 
 /// Where the first parentheses end, if they come at once and do.
-fn closed(text: &str) -> Option<usize> {
-    let open = text.find('(')?;
-    if !text[BOUNDS.len()..open].trim().is_empty() {
-        return None;
-    }
+fn closed(text: &[u8]) -> Option<usize> {
+    let text = &text[..text.len().min(ARGUMENTS_BYTES_MAX)];
+    let open = text.iter().position(|byte| !byte.is_ascii_whitespace()).filter(|&at| text[at] == b'(')?;
     let mut depth = 0usize;
-    for (at, byte) in text.bytes().enumerate().skip(open) {
+    for (at, byte) in text.iter().enumerate().skip(open) {
         match byte {
             b'(' => depth += 1,
             b')' if depth == 1 => return Some(at + 1),
@@ -80,6 +86,11 @@ mod tests {
         let words: Vec<&str> = plain.split_whitespace().collect();
         assert_eq!(words.join(" "), "extern \"C\" void k() { int my__device__x; } Entry nothing();");
         assert_eq!(plain.lines().count(), 3);
+
+        let aligned = "struct __align__(8) Pair { int my__align__(int); };\nextern __shared__ __align__ (sizeof(int)) float s[];";
+        let words = as_cpp(&SourceFile { text: aligned.to_owned(), ..file }).text;
+        let words: Vec<&str> = words.split_whitespace().collect();
+        assert_eq!(words.join(" "), "struct Pair { int my__align__(int); }; extern float s[];");
     }
 
     #[test]
