@@ -291,13 +291,21 @@ impl Page {
     fn quoted(&self, text: &str) -> String {
         const MARGIN: &str = "     │ ";
         let room = self.width.saturating_sub(MARGIN.width()).max(20);
-        let mut lines: Vec<String> =
-            text.lines().take(LINES_MAX).map(|line| clean::cut(line.trim_end(), room)).collect();
-        let more = text.lines().count() - lines.len();
+        let shown = |line: &str| {
+            let line = clean::cut(line.trim_end(), MESSAGE_CHARS);
+            // A line of source has a caret below, and begins with spaces before its number; others are words, and go on in the next.
+            if line.starts_with(' ') || line.width() <= room {
+                format!("{MARGIN}{}", clean::cut(&line, room)).trim_end().to_owned() + "\n"
+            } else {
+                wrap(&line, self.width, MARGIN, &format!("{MARGIN}  "))
+            }
+        };
+        let mut said: String = text.lines().take(LINES_MAX).map(shown).collect();
+        let more = text.lines().count().saturating_sub(LINES_MAX);
         if more > 0 {
-            lines.push(format!("… and {}", words::count(more, "more line")));
+            said += &shown(&format!("… and {}", words::count(more, "more line")));
         }
-        lines.iter().map(|line| format!("{}\n", format!("{MARGIN}{line}").trim_end())).collect()
+        said
     }
 
     fn indented(&self, text: &str) -> String {

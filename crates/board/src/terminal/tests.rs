@@ -51,6 +51,19 @@ fn a_submission_that_does_not_build() {
         ]
     );
     let mut long = shown.clone();
+    long.findings[0].message = format!(
+        "b.h:13:19: error: static assertion failed: {}\n   13 | {}",
+        "no word is lost ".repeat(6),
+        "y".repeat(200)
+    );
+    let text = verdict(&long, &plain(80));
+    let quoted: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("     │ ")).collect();
+    let said = quoted[..2].iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ");
+    assert_eq!(said, long.findings[0].message.lines().next().unwrap().trim());
+    assert!(
+        quoted[2].starts_with("   13 | yyyy") && quoted[2].ends_with("y…") && quoted.len() == 4,
+        "{quoted:?}"
+    );
     long.findings[0].message = "x\n".repeat(40);
     assert!(verdict(&long, &plain(80)).contains("     │ … and 24 more lines\n"));
 }
