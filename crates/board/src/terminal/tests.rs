@@ -61,7 +61,7 @@ fn a_submission_that_does_not_build() {
     let said = quoted[..2].iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ");
     assert_eq!(said, long.findings[0].message.lines().next().unwrap().trim());
     assert!(
-        quoted[2].starts_with("   13 | yyyy") && quoted[2].ends_with("y…") && quoted.len() == 4,
+        quoted[2].starts_with("   13 | yyyy") && quoted[2].ends_with("yy…") && quoted.len() == 3,
         "{quoted:?}"
     );
     long.findings[0].message = "x\n".repeat(40);
