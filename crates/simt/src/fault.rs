@@ -121,6 +121,14 @@ pub struct Thread {
     pub thread: [u32; 3],
 }
 
+impl Thread {
+    /// As another thread of its block calls it.
+    pub(crate) fn to_string_in_block(self) -> String {
+        let [x, y, z] = self.thread;
+        format!("thread ({x}, {y}, {z})")
+    }
+}
+
 impl fmt::Display for Thread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ([x, y, z], [a, b, c]) = (self.block, self.thread);

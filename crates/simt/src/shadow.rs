@@ -166,9 +166,11 @@ impl Release {
         Release { place: 0, tick, warp, seen: Arc::clone(seen), acquired: Arc::clone(acquired) }
     }
 
-    fn lets_see_what(&self, other: &Release) -> bool {
-        (self.tick, self.warp, &self.seen, &self.acquired)
-            == (other.tick, other.warp, &other.seen, &other.acquired)
+    /// Whether it lets nobody see what another at the same location does not. What was released there before, everybody sees who sees either.
+    fn lets_see_what(&self, other: &Release, address: u64) -> bool {
+        let elsewhere = |&&(location, _): &&(u64, u32)| location != address;
+        (self.tick, self.warp, &self.seen) == (other.tick, other.warp, &other.seen)
+            && self.acquired.iter().filter(elsewhere).eq(other.acquired.iter().filter(elsewhere))
     }
 
     /// Whether what its block did at a mark is among it.
@@ -185,7 +187,7 @@ impl Releases {
         let location = self.locations.entry(address).or_default();
         let of_block = location.blocks.entry(block).or_default();
         // Who asks again and again lets nobody see anything new.
-        if of_block.last().is_some_and(|last| last.lets_see_what(&release)) {
+        if of_block.last().is_some_and(|last| last.lets_see_what(&release, address)) {
             return;
         }
         self.count += 1 + release.acquired.len() / 8;
@@ -285,7 +287,14 @@ impl Cell {
             race = Some(self.atomic);
         }
         let warp = 1 << (thread / 32);
-        if self.read.tick == NONE || self.read.block != actor.block || self.reads_ordered(actor, thread) {
+        // Each of the readers has read at least the bytes that the last one did: who read others of the word may not be held against who writes
+        // these.
+        let others = bytes & !self.read.bytes != 0;
+        if self.read.tick == NONE
+            || others
+            || self.read.block != actor.block
+            || self.reads_ordered(actor, thread)
+        {
             (self.readers, self.since, self.crowd) = (warp, actor.tick, false);
         } else {
             self.crowd |= self.read.thread != thread && self.readers & warp != 0;

@@ -186,7 +186,7 @@ fn atomics_do_not_race_with_atomics() {
 #[test]
 fn blocks_that_write_one_place_race() {
     let found = fault("", "ld.param.u64 %rd5, [p1]; st.global.u32 [%rd5], %r1;", 2, 1, Kind::GlobalRace);
-    assert!(found.detail.contains("of block"), "{}", found.detail);
+    assert!(found.detail.contains("which block ("), "{}", found.detail);
     clean("", "st.global.u32 [%rd1], %r1;", 2, 128, |_| {});
 }
 
@@ -514,8 +514,8 @@ fn what_is_no_mbarrier_is_told() {
 #[test]
 fn who_waits_for_arrivals_that_do_not_come_waits_for_ever() {
     let make = "mbarrier.init.shared.b64 [%r20], 65;";
-    let found = fault(MBARRIER, &meet_at_mbarrier(make, ARRIVE, WAIT), 1, 64, Kind::Endless);
-    assert!(found.detail.contains("2 warps at PTX line"), "{}", found.detail);
+    let found = fault(MBARRIER, &meet_at_mbarrier(make, ARRIVE, WAIT), 1, 64, Kind::Deadlock);
+    assert!(found.detail.starts_with("a block waits for ever: 2 warps at PTX line"), "{}", found.detail);
 }
 
 #[test]
@@ -577,6 +577,112 @@ fn what_the_launch_wrote_is_stale_by_way_of_the_cache_that_does_not_see_it() {
     assert_eq!(last("ld.global.nc.u32"), [(); 4].map(|()| vec![Kind::StaleRead; 1]));
     // What was written before the launch is not stale.
     clean("", "ld.global.nc.u32 %r4, [%rd0]; st.global.u32 [%rd1], %r4;", 1, 32, |y| assert_eq!(y[31], 31));
+}
+
+/// `%rd3` is the place of a half word in shared memory that the other warp's halves lie between.
+const HALF: &str = "and.b32 %r4, %r0, 31; shl.b32 %r4, %r4, 2; shr.u32 %r5, %r0, 5; shl.b32 %r5, %r5, 1; add.u32 %r4, %r4, %r5;\n\
+    cvt.u64.u32 %rd4, %r4; mov.u64 %rd3, s; add.s64 %rd3, %rd3, %rd4; mov.u16 %h1, 1; st.shared.u16 [%rd3], %h1; bar.sync 0;\n";
+
+#[test]
+fn parts_of_a_word_are_places_of_their_own() {
+    let more = "add.u16 %h2, %h2, %h1; st.shared.u16 [%rd3], %h2;";
+    let body =
+        format!("{HALF} ld.shared.u16 %h2, [%rd3]; {more} cvt.u32.u16 %r6, %h2; st.global.u32 [%rd1], %r6;");
+    clean(SHARED, &body, 1, 64, |y| assert!(y[..64].iter().all(|&value| value == 2)));
+    // Of bytes, four threads to a word, each reads, and then writes what is its own.
+    let bytes = "cvt.u64.u32 %rd4, %r0; mov.u64 %rd3, s; add.s64 %rd3, %rd3, %rd4; st.shared.u8 [%rd3], %h1; bar.sync 0;\n\
+        ld.shared.u8 %h2, [%rd3]; add.u16 %h2, %h2, %h2; st.shared.u8 [%rd3], %h2; st.global.u32 [%rd1], %r0;";
+    clean(SHARED, &format!("mov.u16 %h1, 1; {bytes}"), 1, 64, |_| {});
+    // Who reads the other half of the word, and then writes, races with whom that is of.
+    fault(
+        SHARED,
+        &format!(
+            "{HALF} xor.b32 %r4, %r4, 2; cvt.u64.u32 %rd5, %r4; mov.u64 %rd6, s; add.s64 %rd6, %rd6, %rd5; ld.shared.u16 %h2, [%rd6]; {more}"
+        ),
+        1,
+        64,
+        Kind::SharedRace,
+    );
+}
+
+#[test]
+fn blocks_wait_for_all_others_however_they_look() {
+    let wait = |look: &str| {
+        format!(
+            "{PLACES}ld.param.u64 %rd5, [p1]; atom.global.add.u32 %r4, [%rd5], 1;\n\
+             WAIT: {look}\nsetp.lt.u32 %p0, %r4, 200;\n@%p0 bra WAIT;\nret;"
+        )
+    };
+    for look in [
+        "ld.volatile.global.u32 %r4, [%rd5];",
+        "atom.global.add.u32 %r4, [%rd5], 0;",
+        "membar.gl; atom.global.or.b32 %r4, [%rd5], 0;",
+    ] {
+        let kernel = kernel(2, "", &wait(look));
+        for schedule in SCHEDULES {
+            let mut memory = Memory::new();
+            let x = with_u32s(&mut memory, "x", Role::Input, 0..1);
+            let y = with_u32s(&mut memory, "y", Role::InOut, [0; 4]);
+            let report = run(&kernel, 200, 1, &mut memory, &[x, y], schedule);
+            assert!(report.finished && report.faults.is_empty(), "{look} {:?}", report.faults);
+            // Each block is counted for what it did, and not for how often it had to look.
+            assert!(
+                report.meter.buffers[1].read.requests < 2000,
+                "{look} {:?}",
+                report.meter.buffers[1].read
+            );
+        }
+        // One more than there are.
+        let mut memory = Memory::new();
+        let x = with_u32s(&mut memory, "x", Role::Input, 0..1);
+        let y = with_u32s(&mut memory, "y", Role::InOut, [0; 4]);
+        let report = run(&kernel, 4, 1, &mut memory, &[x, y], Schedule::Forward);
+        assert_eq!(
+            kinds(&report).iter().map(|(kind, _)| *kind).collect::<Vec<_>>(),
+            [Kind::Deadlock],
+            "{look}"
+        );
+    }
+}
+
+#[test]
+fn a_copy_may_land_as_soon_as_it_is_asked_for() {
+    let body = |done: &str| {
+        format!(
+            "{SLOT} cp.async.ca.shared.global [%rd3], [%rd0], 4; cp.async.commit_group; cp.async.wait_group 0; bar.sync 0;\n\
+             xor.b32 %r4, %r0, 32; mul.wide.u32 %rd5, %r4, 4; mov.u64 %rd6, s; add.s64 %rd6, %rd6, %rd5;\n\
+             ld.shared.u32 %r5, [%rd6];\n{done}\ncp.async.ca.shared.global [%rd3], [%rd0], 4; cp.async.commit_group; bar.sync 0;\n\
+             cp.async.wait_group 0; bar.sync 0; ld.shared.u32 %r6, [%rd6]; add.u32 %r5, %r5, %r6; st.global.u32 [%rd1], %r5;"
+        )
+    };
+    clean(SHARED, &body("bar.sync 0;"), 1, 64, |y| assert_eq!(y[1], 66));
+    let found = fault(SHARED, &body(""), 1, 64, Kind::SharedRace);
+    assert!(found.detail.contains("copied to at") || found.detail.contains(" read at "), "{}", found.detail);
+}
+
+#[test]
+fn a_fence_lets_be_seen_what_came_before_it() {
+    // The block that comes last sums up what the threads of both have left.
+    let last = |before: &str, after: &str| {
+        let body = format!(
+            "{PLACES}st.global.u32 [%rd1], %r0;\nsetp.ne.u32 %p1, %r0, 0;\n{before}\nbar.sync 0;\n@%p1 ret;\n{after}\nld.param.u64 %rd5, [p1];\n\
+             atom.global.add.u32 %r4, [%rd5+512], 1;\nsetp.ne.u32 %p0, %r4, 1;\n@%p0 ret;\n\
+             ld.global.u32 %r5, [%rd5+252]; ld.global.u32 %r6, [%rd5+508]; add.u32 %r5, %r5, %r6; st.global.u32 [%rd5+516], %r5;\nret;"
+        );
+        let kernel = kernel(2, "", &body);
+        SCHEDULES.map(|schedule| {
+            let mut memory = Memory::new();
+            let x = with_u32s(&mut memory, "x", Role::Input, 0..1);
+            let y = with_u32s(&mut memory, "y", Role::InOut, [0; 130]);
+            let report = run(&kernel, 2, 64, &mut memory, &[x, y], schedule);
+            assert_eq!(u32s(&memory, y)[129], 126);
+            !report.faults.is_empty()
+        })
+    };
+    assert_eq!(last("membar.gl;", ""), [false; 4], "each has made its own visible");
+    assert_eq!(last("", "membar.gl;"), [false; 4], "the first what all have done");
+    assert_eq!(last("", ""), [true; 4]);
+    assert_eq!(last("@!%p1 membar.gl;", ""), [true; 4], "what others did came later");
 }
 
 #[test]

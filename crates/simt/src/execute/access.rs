@@ -9,7 +9,6 @@ use crate::program::{Access, Atomic, AtomicType, Inst, Kernel, LANES, Order, Reg
 use super::Machine;
 use super::block::Block;
 use super::check::take_over;
-use super::cost::depth;
 use super::place::{Group, Request, Target, Way, addresses};
 use super::warp::{Warp, lanes};
 
@@ -48,6 +47,8 @@ impl Machine<'_> {
         let size = usize::from(access.bytes) * usize::from(access.count);
         let strong = access.order != Order::Weak;
         let request = Request { way: Way::Read, size, pc, strong, warp: warp.index };
+        // Whoever waits looks as often as it is let, so of looks that show the same only the first costs.
+        let mut looks: Vec<(Group, u32)> = Vec::new();
         let mut left = active;
         while left != 0 {
             let group = self.group(access.space, &addresses, left, size);
@@ -56,7 +57,11 @@ impl Machine<'_> {
             if mask == 0 {
                 continue;
             }
-            self.count(&group, mask, &request);
+            if strong {
+                looks.push((group, mask));
+            } else {
+                self.count(&group, mask, &request);
+            }
             let starts = self.starts(&group, warp.index);
             self.check_written(&group, &starts, mask, &request, warp, block);
             let stale = if access.noncoherent { self.check_stale(&group, mask, &request, block) } else { 0 };
@@ -81,6 +86,15 @@ impl Machine<'_> {
                 fetch(&from, at, access, reg, warp);
             }
         }
+        if !strong {
+            warp.worked();
+        } else if !looks.is_empty() {
+            let value =
+                if access.count == 1 { warp.values(inst.d, access.wide, active) } else { self.tick.into() };
+            if !warp.look(pc, active, value) {
+                looks.iter().for_each(|(group, mask)| self.count(group, *mask, &request));
+            }
+        }
     }
 
     /// `st`
@@ -100,6 +114,7 @@ impl Machine<'_> {
         let size = bytes * count;
         let strong = access.order != Order::Weak;
         let request = Request { way: Way::Write, size, pc, strong, warp: warp.index };
+        warp.worked();
         let mut left = active;
         while left != 0 {
             let group = self.group(access.space, &addresses, left, size);
@@ -176,6 +191,9 @@ impl Machine<'_> {
             reg if access.wide => warp.regs.w64[reg.index()][lane],
             reg => warp.regs.w32[reg.index()][lane].into(),
         };
+        // Of an operation that finds what it found before, and changes nothing, only the first costs.
+        let (mut looks, mut changes): (Vec<(Group, u32)>, bool) = (Vec::new(), false);
+        let mut found = 0u64;
         let mut left = active;
         while left != 0 {
             let group = self.group(access.space, &addresses, left, size);
@@ -184,16 +202,7 @@ impl Machine<'_> {
             if mask == 0 {
                 continue;
             }
-            self.count(&group, mask, &request);
-            if let Target::Global(place) = group.target {
-                let meter = &mut self.counts.buffers[place];
-                meter.atomics += u64::from(mask.count_ones());
-                meter.atomic_depth += match (group.row, group.one) {
-                    (_, true) => mask.count_ones().into(),
-                    (true, _) => 1,
-                    _ => depth(&group.offsets, mask),
-                };
-            }
+            looks.push((group, mask));
             let starts = self.starts(&group, warp.index);
             self.check_written(&group, &starts, mask, &request, warp, block);
             let global = matches!(group.target, Target::Global(_));
@@ -216,6 +225,8 @@ impl Machine<'_> {
                 let old = number(place);
                 let new = alu::atomic(op, ty, (old, b, c), global);
                 put_number(place, new);
+                changes |= new != old;
+                found = mixed(found, old);
                 if let Some(written) = &mut written {
                     written.set(starts[lane], size);
                 }
@@ -226,6 +237,15 @@ impl Machine<'_> {
                     }
                 }
             }
+        }
+        // A minimum that is none is no look.
+        let looks_on = !changes && !matches!(op, Atomic::Min | Atomic::Max);
+        let again = looks_on && warp.look(pc, active, found);
+        if !looks_on {
+            warp.worked();
+        }
+        if !again {
+            looks.iter().for_each(|(group, mask)| self.count_atomic(group, *mask, &request));
         }
     }
 
@@ -333,6 +353,11 @@ impl Machine<'_> {
             super::print::print(&mut self.printed, text, &arguments, &bytes_at);
         }
     }
+}
+
+/// A number that tells one list of values from another.
+fn mixed(list: u64, value: u64) -> u64 {
+    (list.rotate_left(5) ^ value).wrapping_mul(0x517C_C1B7_2722_0A95)
 }
 
 /// The register of a part of a value.
@@ -473,5 +498,19 @@ fn spill(to: &mut Sink<'_>, at: usize, access: &Access, reg: Reg, warp: &Warp) -
         (true, 2) => to.write(at, wide(), |value| (value as u16).to_le_bytes()),
         (true, 4) => to.write(at, wide(), |value| (value as u32).to_le_bytes()),
         (true, _) => to.write(at, wide(), u64::to_le_bytes),
+    }
+}
+
+impl Warp {
+    /// What lanes hold in a register, as a number that tells it from anything else.
+    fn values(&self, reg: Reg, wide: bool, mask: u32) -> u64 {
+        if reg == Reg::NONE {
+            return 0;
+        }
+        lanes(mask).fold(0, |list, lane| {
+            let value =
+                if wide { self.regs.w64[reg.index()][lane] } else { self.regs.w32[reg.index()][lane].into() };
+            mixed(list, value)
+        })
     }
 }

@@ -12,6 +12,17 @@ use super::warp::{Pause, Warp};
 /// Instructions after which a warp lets others go on.
 const TURN: u32 = 4096;
 
+/// What came of letting a block run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ran {
+    /// All threads have come to their end.
+    ToTheEnd,
+    /// It goes on.
+    On,
+    /// All that it does is to look at what others may change, and it sees the same again and again.
+    Idle,
+}
+
 /// A block of threads.
 pub(super) struct Block {
     pub index: u32,
@@ -26,6 +37,8 @@ pub(super) struct Block {
     pub clocks: Clocks,
     pub acquired: Acquired,
     pub handed: Handed,
+    /// When a thread of each warp last made what it had done visible to the device, and up to which tick the warp had seen then what each other did.
+    fences: Vec<(u32, Vec<u32>)>,
     pub barriers: Barriers,
 }
 
@@ -47,15 +60,15 @@ impl Block {
             clocks: Clocks::new(warps),
             acquired: Acquired::new(),
             handed: Handed::new(),
+            fences: vec![(0, vec![0; warps]); warps],
             barriers: Barriers::default(),
         }
     }
 
     /// Makes this the block of an index, before its first instruction.
     pub fn begin(&mut self, index: u32, machine: &Machine<'_>) {
-        let [x, y, _] = machine.launch.grid;
         self.index = index;
-        self.ctaid = [index % x, index / x % y, index / x / y];
+        self.ctaid = machine.place_of(index);
         self.shared.fill(machine.fill);
         self.shared_written.clear();
         self.shared_shadow.clear();
@@ -64,18 +77,38 @@ impl Block {
         self.clocks.clear();
         self.acquired.clear();
         self.handed.clear();
+        self.fences.iter_mut().for_each(|(tick, seen)| {
+            *tick = 0;
+            seen.fill(0);
+        });
         self.barriers = Barriers::default();
         for warp in &mut self.warps {
             warp.begin(self.ctaid, machine);
         }
     }
 
-    /// Runs for about so many instructions; whether all threads have come to their end.
-    pub fn run(&mut self, slice: u32, machine: &mut Machine<'_>) -> bool {
+    /// A thread of a warp makes what it did, and what it has seen, visible to the device.
+    pub fn fence(&mut self, warp: usize, tick: u32) {
+        let (last, seen) = &mut self.fences[warp];
+        *last = tick;
+        seen.copy_from_slice(self.clocks.row(warp));
+    }
+
+    /// Up to which tick the device sees what each warp did, once it sees what a warp does now: what that had seen at its last fence, and of what it
+    /// has seen since, what others have fenced themselves.
+    pub fn fenced(&self, warp: usize) -> Vec<u32> {
+        let known = self.clocks.row(warp).iter().zip(&self.fences);
+        known
+            .zip(&self.fences[warp].1)
+            .map(|((&seen, (fence, _)), &then)| then.max(seen.min(*fence)))
+            .collect()
+    }
+
+    /// Runs for about so many instructions.
+    pub fn run(&mut self, slice: u32, machine: &mut Machine<'_>) -> Ran {
         let (begin, polls) = (machine.tick, machine.polls);
         loop {
-            let mut advanced = false;
-            let mut done = true;
+            let (mut advanced, mut done, mut idle) = (false, true, true);
             let count = self.warps.len();
             let start = match machine.schedule {
                 Schedule::Random(_) => machine.draw() as usize % count,
@@ -102,28 +135,32 @@ impl Block {
                 let mut warp = std::mem::take(&mut self.warps[index]);
                 let pause = warp.run(turn, self, machine);
                 self.warps[index] = warp;
+                idle &= pause == Pause::Idle;
                 match pause {
-                    Pause::Turn => {}
+                    Pause::Turn | Pause::Idle => {}
                     Pause::Barrier | Pause::Done => self.settle(0, machine),
                 }
                 if machine.ended {
-                    return false;
+                    return Ran::On;
                 }
                 if machine.tick >= machine.limit || machine.is_late() {
                     self.give_up(machine);
-                    return false;
+                    return Ran::On;
                 }
             }
             if done {
-                return true;
+                return Ran::ToTheEnd;
             }
             if !advanced {
                 self.deadlock(machine);
-                return false;
+                return Ran::On;
+            }
+            if idle {
+                return Ran::Idle;
             }
             // Who looks again and again may wait for another.
             if machine.tick - begin >= slice || machine.polls - polls >= super::POLLS {
-                return false;
+                return Ran::On;
             }
         }
     }
@@ -150,17 +187,24 @@ impl Block {
         told.join(", ")
     }
 
-    fn deadlock(&self, machine: &mut Machine<'_>) {
+    pub fn deadlock(&self, machine: &mut Machine<'_>) {
         let (thread, pc) = self.remaining();
         let done = self.warps.iter().filter(|warp| warp.is_done()).count();
         let whereabouts = self.whereabouts(machine);
+        let (outside, resident) = (machine.outside, machine.resident);
         machine.fault(Kind::Deadlock, pc, None, 1, (self, thread), || {
             let ended = match done {
                 0 => String::new(),
                 1 => ", and 1 warp has ended".to_owned(),
                 _ => format!(", and {done} warps have ended"),
             };
-            format!("a block waits for ever: {whereabouts}{ended}")
+            let outside = match (outside, resident) {
+                (0, _) => String::new(),
+                (more, at_once) => {
+                    format!(", and {more} more blocks have not begun: {at_once} are emulated at a time")
+                }
+            };
+            format!("a block waits for ever: {whereabouts}{ended}{outside}")
         });
     }
 

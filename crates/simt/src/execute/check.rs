@@ -275,20 +275,17 @@ impl Machine<'_> {
         let place = self.place_name(group.target);
         let offset = group.offsets[lane];
         let who = (block, request.thread(lane));
-        let (other_block, other_thread, other_pc) = (other.block, other.thread, other.pc);
-        let same_block = other_block == block.index;
+        let (others, other_pc) = (self.thread(self.place_of(other.block), other.thread), other.pc);
+        let same_block = other.block == block.index;
         let kernel = self.kernel;
         self.fault(kind, request.pc, Some(other_pc), 1, who, || {
             let line = Line::of(kernel, other_pc);
-            let whom = if same_block {
-                format!("thread {other_thread}")
-            } else {
-                format!("thread {other_thread} of block {other_block}")
-            };
+            let whom = if same_block { others.to_string_in_block() } else { others.to_string() };
             let did = match kernel.code[other_pc as usize].op {
                 Op::Load(_) | Op::LoadMatrix { .. } => "read",
                 Op::Store(_) => "wrote",
                 Op::Atomic(..) => "changed",
+                Op::CopyAsync { .. } => "copied to",
                 _ => "used",
             };
             format!(
@@ -349,7 +346,9 @@ impl Machine<'_> {
         let mut shared = None;
         for lane in lanes(mask).filter(|&lane| ticks[lane] != 0) {
             let (acquired, seen) = shared.get_or_insert_with(|| {
-                (Arc::from(&block.acquired[..]), Arc::from(block.clocks.row(warp.index)))
+                let row = block.clocks.row(warp.index);
+                let seen = if releases { row.to_vec() } else { block.fenced(warp.index) };
+                (Arc::from(&block.acquired[..]), Arc::from(seen))
             });
             let release = Release::new(ticks[lane], warp.index, acquired, seen);
             self.releases.release(addresses[lane], block.index, release);

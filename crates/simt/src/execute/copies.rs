@@ -1,13 +1,14 @@
 //! Asynchronous copies from global to shared memory.
 //!
 //! What is copied is read when the copy is asked for, and appears in shared memory when the thread waits for it. A real copy may land at
-//! any moment between: so who reads too early finds what was there before.
+//! any moment between: so who reads too early finds what was there before, and both moments are writes to whoever might race.
 
 use crate::fault::Kind;
 use crate::program::{Inst, LANES, Reg, Space};
 
 use super::Machine;
 use super::block::Block;
+use super::place::{Request, Way, addresses};
 use super::warp::{Warp, lanes};
 
 /// Copies of a warp that may be under way, beyond any that shared memory has room for.
@@ -155,11 +156,15 @@ impl Machine<'_> {
                 at[lane] += 1;
             }
         }
-        for lane in lanes(active) {
-            let to = match wide_address {
-                true => warp.regs.w64[inst.a.index()][lane],
-                false => warp.regs.w32[inst.a.index()][lane].into(),
-            };
+        // It may land from now on, so whoever is not done with what is there races.
+        let to = addresses(warp, inst.a, wide_address, 0);
+        let request = Request { way: Way::Write, size: bytes.into(), pc, strong: false, warp: warp.index };
+        let group = self.group(Space::Shared, &to, active, bytes.into());
+        let mask = self.admit(&group, &request, block);
+        if mask != 0 {
+            self.check_races(&group, mask, 0, &request, block);
+        }
+        for lane in lanes(mask) {
             let (group, number) = (warp.copies.groups[lane], warp.copies.asked);
             warp.copies.asked += 1;
             warp.copies.pending.push(Copy {
@@ -168,7 +173,7 @@ impl Machine<'_> {
                 pc,
                 number,
                 group,
-                to,
+                to: to[lane],
                 bytes: rows[lane],
             });
         }

@@ -39,7 +39,7 @@ fn waves(offsets: &[u64; LANES], mask: u32, size: usize) -> u64 {
 }
 
 /// Most lanes at one address.
-pub(super) fn depth(offsets: &[u64; LANES], mask: u32) -> u64 {
+fn depth(offsets: &[u64; LANES], mask: u32) -> u64 {
     let most =
         lanes(mask).map(|lane| lanes(mask).filter(|&other| offsets[other] == offsets[lane]).count()).max();
     most.unwrap_or(0) as u64
@@ -110,6 +110,20 @@ impl Machine<'_> {
                 self.counts.local.add(bytes, sectors as u64);
             }
             Target::Param | Target::Nowhere => {}
+        }
+    }
+
+    /// Counts what an atomic operation costs.
+    pub(super) fn count_atomic(&mut self, group: &Group, mask: u32, request: &Request) {
+        self.count(group, mask, request);
+        if let Target::Global(place) = group.target {
+            let meter = &mut self.counts.buffers[place];
+            meter.atomics += u64::from(mask.count_ones());
+            meter.atomic_depth += match (group.row, group.one) {
+                (_, true) => mask.count_ones().into(),
+                (true, _) => 1,
+                _ => depth(&group.offsets, mask),
+            };
         }
     }
 }

@@ -25,7 +25,7 @@ use crate::meter::Counts;
 use crate::program::{Kernel, LANES, Op, Space};
 use crate::shadow::{Releases, Shadow};
 
-use block::Block;
+use block::{Block, Ran};
 
 /// Most threads of a block.
 const THREADS_MAX: u64 = 1024;
@@ -37,10 +37,14 @@ const SLICE: u32 = 1 << 21;
 const POLLS: u64 = 1 << 12;
 /// Instructions after which the clock is looked at, which takes as long as some of them.
 const LOOK: u32 = 4096;
-/// Blocks that may be under way at a time.
-const RESIDENT: u64 = 64;
+/// Blocks that may be under way at a time: as many as multiprocessors of today have room for in all.
+const RESIDENT: u64 = 4096;
+/// Times in a row that all blocks under way look at what others may change, and see what they saw, until it is held that they wait for ever.
+const IDLE: usize = 1 << 14;
 /// Bytes that they may take together, if they are more than one.
-const RESIDENT_BYTES: u64 = 256 << 20;
+const RESIDENT_BYTES: u64 = 512 << 20;
+/// What is remembered of a byte of shared memory, with itself.
+const SHADOW_BYTES: u64 = 24;
 /// Most bytes of registers and local memory of a block.
 const BLOCK_BYTES_MAX: u64 = 1 << 30;
 
@@ -83,6 +87,8 @@ pub fn launch(
         look_at: 0,
         polls: 0,
         tried: HashSet::new(),
+        resident: 1,
+        outside: 0,
         ended: false,
     };
     machine.run();
@@ -202,6 +208,9 @@ pub(crate) struct Machine<'a> {
     polls: u64,
     /// Plain reads that their warp went on to try in an operation that finds out if they were too old.
     tried: HashSet<u32>,
+    /// Blocks that may be under way at a time, and those that have no room yet where others wait for ever.
+    resident: usize,
+    outside: u32,
     /// Whether nothing goes on.
     ended: bool,
 }
@@ -213,23 +222,32 @@ impl Machine<'_> {
         let mut next = 0;
         let mut waiting: VecDeque<Block> = VecDeque::new();
         let mut spare: Option<Block> = None;
-        let resident = (RESIDENT_BYTES / block_bytes(self.kernel, self.launch).max(1)).clamp(1, RESIDENT);
+        let shared = u64::from(self.kernel.shared_bytes + self.launch.shared);
+        let bytes = block_bytes(self.kernel, self.launch) + SHADOW_BYTES * shared;
+        self.resident = (RESIDENT_BYTES / bytes.max(1)).clamp(1, RESIDENT) as usize;
+        let mut idle = 0;
         loop {
-            if next < blocks && (waiting.len() as u64) < resident {
+            if next < blocks && waiting.len() < self.resident {
                 let mut block = spare.take().unwrap_or_else(|| Block::new(self));
                 block.begin(order.block(next), self);
                 waiting.push_front(block);
                 next += 1;
+                idle = 0;
             }
             let Some(mut block) = waiting.pop_front() else { break };
-            let done = block.run(SLICE, self);
+            let ran = block.run(SLICE, self);
             if self.ended {
                 break;
             }
-            if done {
-                spare = Some(block);
-            } else {
-                waiting.push_back(block);
+            idle = if ran == Ran::Idle { idle + 1 } else { 0 };
+            if idle > IDLE * (waiting.len() + 1) {
+                self.outside = blocks - next;
+                block.deadlock(self);
+                break;
+            }
+            match ran {
+                Ran::ToTheEnd => spare = Some(block),
+                Ran::On | Ran::Idle => waiting.push_back(block),
             }
         }
     }
@@ -238,6 +256,12 @@ impl Machine<'_> {
     fn draw(&mut self) -> u64 {
         self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
         mix(self.random)
+    }
+
+    /// `blockIdx` of a block.
+    fn place_of(&self, index: u32) -> [u32; 3] {
+        let [x, y, _] = self.launch.grid;
+        [index % x, index / x % y, index / x / y]
     }
 
     /// A thread in words.

@@ -21,6 +21,8 @@ use super::copies::Copies;
 pub(super) enum Pause {
     /// It ran for as long as it may.
     Turn,
+    /// It looks again and again at what others may change, and sees the same.
+    Idle,
     /// It waits at a barrier.
     Barrier,
     /// All its threads have ended.
@@ -59,7 +61,10 @@ struct Meeting {
 }
 
 /// Looks at what others may change after which lanes that wait for those who look go on without them.
-const LOOKS: u32 = 64;
+const LOOKS: u32 = 8;
+
+/// Looks that show the same as the one before, after which others get their turn.
+const IDLE: u32 = 4;
 
 /// Every other lane.
 const EVEN: u32 = 0x5555_5555;
@@ -81,6 +86,10 @@ pub(super) struct Warp {
     pub copies: Copies,
     /// Looks at what others may change since lanes last met, while some wait to.
     looks: u32,
+    /// The last look at what others may change: where, by which lanes, and what they saw; unless something was stored since.
+    last_look: Option<(u32, u32, u64)>,
+    /// Looks that showed the same as the one before.
+    idle: u32,
     /// Whether it waits at a barrier of the block.
     waits: bool,
     /// Whether its presets are in place.
@@ -102,6 +111,7 @@ impl Warp {
         self.fenced_for_block = [0; LANES];
         self.copies = Copies::default();
         self.looks = 0;
+        self.worked();
         self.waits = false;
         let moved = |preset: &Preset| matches!(preset, Preset::Special(Special::Ctaid(_)));
         // Nothing writes to presets, so of another block only its own index is new.
@@ -347,10 +357,15 @@ impl Warp {
                             machine.load(inst, &access, pc, active, self, block);
                         }
                         pc += 1;
-                        if access.order != Order::Weak && self.keeps_others_waiting() {
-                            self.fragments[current].pc = pc;
-                            self.let_go();
-                            continue 'fragments;
+                        if access.order != Order::Weak {
+                            if self.keeps_others_waiting() {
+                                self.fragments[current].pc = pc;
+                                self.let_go();
+                                continue 'fragments;
+                            }
+                            if self.rests(current, pc) {
+                                return Pause::Idle;
+                            }
                         }
                     }
                     Op::Store(access) => {
@@ -380,6 +395,9 @@ impl Warp {
                             self.let_go();
                             continue 'fragments;
                         }
+                        if self.rests(current, pc) {
+                            return Pause::Idle;
+                        }
                     }
                     Op::Fence(scope) => {
                         for lane in lanes(active) {
@@ -387,6 +405,9 @@ impl Warp {
                             if scope == Scope::Device {
                                 self.fenced[lane] = machine.tick;
                             }
+                        }
+                        if scope == Scope::Device && active != 0 {
+                            block.fence(self.index, machine.tick);
                         }
                         pc += 1;
                     }
@@ -417,7 +438,7 @@ impl Warp {
                             }
                             // Those whom it waits for are elsewhere.
                             self.fragments.rotate_right(1);
-                            return Pause::Turn;
+                            return Pause::Idle;
                         }
                     }
                     Op::ConvertAddress { space, to_space, wide } => {
@@ -533,6 +554,31 @@ impl Warp {
         while self.meetings.last().is_some_and(|meeting| meeting.expected == 0) {
             self.meetings.pop();
         }
+    }
+
+    /// Notes a look at what others may change; whether it shows the same as the last.
+    pub fn look(&mut self, pc: u32, lanes: u32, value: u64) -> bool {
+        let look = Some((pc, lanes, value));
+        let same = self.last_look == look;
+        self.last_look = look;
+        self.idle = if same { self.idle + 1 } else { 0 };
+        same
+    }
+
+    /// Notes that it stored something.
+    pub fn worked(&mut self) {
+        (self.last_look, self.idle) = (None, 0);
+    }
+
+    /// Lets others have their turn if it only looks, from an instruction on.
+    fn rests(&mut self, current: usize, pc: u32) -> bool {
+        if self.idle < IDLE {
+            return false;
+        }
+        self.idle = 0;
+        self.fragments[current].pc = pc;
+        self.fragments.rotate_right(1);
+        true
     }
 
     /// Counts a look at what others may change; whether there were many by now while some lanes wait for those that look.
