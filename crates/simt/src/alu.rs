@@ -149,7 +149,7 @@ fn rare_inline(inst: &Inst, lists: &[Box<[Reg]>], regs: &mut Registers, mask: u3
         | Op::Branch { .. }
         | Op::BranchIndexed { .. }
         | Op::Meet
-        | Op::Barrier(_)
+        | Op::Barrier(..)
         | Op::Exit
         | Op::Trap
         | Op::Printf(_)

@@ -306,7 +306,7 @@ fn class<'a>(classes: &'a mut Classes, op: &Op) -> &'a mut u64 {
         },
         (None, Op::CopyAsync { .. }) => &mut classes.global,
         (None, Op::Atomic(..)) => &mut classes.atomic,
-        (None, Op::Barrier(_) | Op::Mbarrier { .. }) => &mut classes.barrier,
+        (None, Op::Barrier(..) | Op::Mbarrier { .. }) => &mut classes.barrier,
         (
             None,
             Op::Branch { .. }

@@ -868,8 +868,9 @@ pub enum Op {
     },
     /// Lanes that went apart meet here. No instruction of the PTX, and not counted.
     Meet,
-    /// A barrier of the block: `a` is its number, `b` the count of threads, if there is one.
-    Barrier(Barrier),
+    /// A barrier of the block: `a` is its number, `b` the count of threads, if there is one. Whether the threads of a warp must come to it
+    /// together.
+    Barrier(Barrier, bool),
     /// Ends the thread.
     Exit,
     /// Ends the launch: `__trap()`.

@@ -686,6 +686,26 @@ fn a_fence_lets_be_seen_what_came_before_it() {
 }
 
 #[test]
+fn lanes_may_come_apart_to_a_barrier_that_says_so() {
+    let body = |barrier: &str| {
+        format!(
+            "{SLOT} and.b32 %r4, %r0, 1; setp.eq.u32 %p0, %r4, 0;\n@%p0 bra EVEN;\nst.shared.u32 [%rd3], %r0; {barrier} bra TAKE;\n\
+             EVEN: st.shared.u32 [%rd3], 3; {barrier}\nTAKE: xor.b32 %r5, %r0, 33; mul.wide.u32 %rd5, %r5, 4; mov.u64 %rd6, s;\n\
+             add.s64 %rd6, %rd6, %rd5; ld.shared.u32 %r6, [%rd6]; st.global.u32 [%rd1], %r6;"
+        )
+    };
+    let right =
+        |y: &[u32]| assert!((0..64).all(|i| y[i] == if i % 2 == 1 { 3 } else { i as u32 ^ 33 }), "{y:?}");
+    clean(SHARED, &body("barrier.sync 1;"), 1, 64, right);
+    fault(SHARED, &body("barrier.sync.aligned 1;"), 1, 64, Kind::DivergentBarrier);
+    fault(SHARED, &body("bar.sync 1;"), 1, 64, Kind::DivergentBarrier);
+    // Under a predicate, and one after the other; who goes past it waits for the others where they all meet.
+    let some =
+        "setp.lt.u32 %p0, %r0, 40;\n@%p0 barrier.sync 1;\n@!%p0 barrier.sync 1;\nst.global.u32 [%rd1], %r0;";
+    clean("", some, 1, 64, |y| assert_eq!(y[63], 63));
+}
+
+#[test]
 fn a_block_may_wait_for_another() {
     // Block 0 waits for what block 1 says; it comes first in one of the orders at least.
     let body = "setp.ne.u32 %p0, %r1, 0;\n@%p0 bra SAY;\nld.param.u64 %rd5, [p1];\n\

@@ -377,7 +377,7 @@ fn place(op: &Op) -> Result<&'static str, &'static str> {
         | Op::Branch { .. }
         | Op::BranchIndexed { .. }
         | Op::Meet
-        | Op::Barrier(_)
+        | Op::Barrier(..)
         | Op::Exit
         | Op::Trap
         | Op::Printf(_)

@@ -100,12 +100,12 @@ impl Block {
                         return;
                     }
                     match inst.op {
-                        Op::Barrier(Barrier::Popc) => {
+                        Op::Barrier(Barrier::Popc, _) => {
                             for lane in (0..32).filter(|lane| lanes_here >> lane & 1 == 1) {
                                 regs.w32[inst.d.index()][lane] = holding;
                             }
                         }
-                        Op::Barrier(kind @ (Barrier::And | Barrier::Or)) => {
+                        Op::Barrier(kind @ (Barrier::And | Barrier::Or), _) => {
                             let holds = if kind == Barrier::And { holding == lanes } else { holding > 0 };
                             let pred = &mut regs.p[inst.d.index()];
                             *pred = *pred & !lanes_here | if holds { lanes_here } else { 0 };

@@ -314,10 +314,23 @@ impl Warp {
                         self.check_meetings();
                         continue 'fragments;
                     }
-                    Op::Barrier(kind) => {
+                    Op::Barrier(kind, aligned) => {
                         if active == 0 {
                             pc += 1;
                             continue;
+                        }
+                        if active != mask && !aligned {
+                            let Fragment { meeting, .. } = self.fragments.remove(current);
+                            let state = State::Ready;
+                            self.fragments.extend(
+                                [(pc + 1, mask & !active), (pc, active)].map(|(pc, mask)| Fragment {
+                                    pc,
+                                    mask,
+                                    meeting,
+                                    state,
+                                }),
+                            );
+                            continue 'fragments;
                         }
                         if active != mask {
                             self.note_divergence(pc, active, mask & !active, block, machine);
@@ -775,9 +788,19 @@ impl Warp {
             self.fragments.iter().map(|fragment| (fragment.pc, fragment.mask)).collect();
         let lanes = here.iter().fold(0, |lanes, (_, mask)| lanes | mask);
         let (pc, mask) = here[0];
+        let aligned =
+            |&(pc, _): &(u32, u32)| !matches!(machine.kernel.code[pc as usize].op, Op::Barrier(_, false));
+        let number =
+            |&(pc, mask): &(u32, u32)| self.barrier_operands(&machine.kernel.code[pc as usize], mask);
+        let apart = !here.iter().any(aligned) && here.iter().all(|other| number(other) == number(&here[0]));
+        if apart && lanes != self.live {
+            // Those who wait to meet them need not.
+            self.let_go();
+            return true;
+        }
         if lanes != self.live {
             self.note_divergence(pc, lanes, self.live & !lanes, block, machine);
-        } else if here.iter().any(|&(other, _)| other != pc) {
+        } else if !apart && here.iter().any(|&(other, _)| other != pc) {
             self.note_divergence(pc, mask, self.live & !mask, block, machine);
         }
         let inst = &machine.kernel.code[pc as usize];

@@ -387,11 +387,12 @@ fn each_instruction_is_one_operation() {
             Op::Mma(Mma { k: 32, input: MmaInput::I4(true, false), half: false, saturate: false })
         }),
         // Control.
-        ("bar.sync 0", Op::Barrier(Barrier::Sync)),
-        ("barrier.cta.sync.aligned 1, 64", Op::Barrier(Barrier::Sync)),
-        ("bar.arrive 1, %r1", Op::Barrier(Barrier::Arrive)),
-        ("bar.red.popc.u32 %r1, 0, %p1", Op::Barrier(Barrier::Popc)),
-        ("barrier.red.and.aligned.pred %p1, 0, 64, %p2", Op::Barrier(Barrier::And)),
+        ("bar.sync 0", Op::Barrier(Barrier::Sync, true)),
+        ("barrier.cta.sync.aligned 1, 64", Op::Barrier(Barrier::Sync, true)),
+        ("barrier.sync 1", Op::Barrier(Barrier::Sync, false)),
+        ("bar.arrive 1, %r1", Op::Barrier(Barrier::Arrive, true)),
+        ("bar.red.popc.u32 %r1, 0, %p1", Op::Barrier(Barrier::Popc, true)),
+        ("barrier.red.and.aligned.pred %p1, 0, 64, %p2", Op::Barrier(Barrier::And, true)),
         ("nanosleep.u32 %r1", Op::Nop),
         ("prefetch.global.L2::evict_last [%rd1]", Op::Nop),
         ("prefetchu.L1 [%rd1]", Op::Nop),
@@ -431,7 +432,7 @@ fn what_has_no_operation_of_its_own_is_made_of_several() {
             vec![convert(Scalar::U16, Scalar::U64), convert(Scalar::U32, Scalar::U16)],
         ),
         ("mov.v2.f32 {%f1, %f2}, {%f3, %f4};", vec![Op::Mov(Bits::B32); 2]),
-        ("bar.red.or.pred %p1, 0, !%p2;", vec![Op::Not(Bits::Pred), Op::Barrier(Barrier::Or)]),
+        ("bar.red.or.pred %p1, 0, !%p2;", vec![Op::Not(Bits::Pred), Op::Barrier(Barrier::Or, true)]),
         (
             "cp.async.ca.shared.global [%r1+16], [%rd1+32], 16, %p1;",
             vec![

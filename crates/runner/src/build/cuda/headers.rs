@@ -35,6 +35,7 @@ pub(super) const OURS: Headers = Headers(&[
     ("cuda/barrier", include_str!("include/cuda/barrier")),
     ("cuda/functional", include_str!("include/cuda/functional")),
     ("cuda/pipeline", include_str!("include/cuda/pipeline")),
+    ("cuda/std/algorithm", include_str!("include/cuda/std/algorithm")),
     ("cuda/std/array", include_str!("include/cuda/std/array")),
     ("cuda/std/atomic", include_str!("include/cuda/std/atomic")),
     ("cuda/std/barrier", include_str!("include/cuda/std/barrier")),

@@ -106,9 +106,7 @@ impl<'m> Builder<'m> {
             return self.emit(Step { a: a.into(), ..Step::new(Op::WarpSync) });
         }
         name.take("cta");
-        if name.base == "barrier" {
-            name.take("aligned");
-        }
+        let aligned = name.base == "bar" || name.take("aligned");
         let kinds = [("sync", Barrier::Sync), ("arrive", Barrier::Arrive), ("red", Barrier::Popc)];
         let mut kind = name.needs_one("`.sync`, `.arrive` or `.red`", &kinds)?;
         let (mut d, mut c) = (Slot::None, Slot::None);
@@ -128,6 +126,6 @@ impl<'m> Builder<'m> {
             [a, b] => (self.source(a, Type::U32)?, self.source(b, Type::U32)?.into()),
             _ => return Err(name.count(operands)),
         };
-        self.emit(Step { d, a: a.into(), b, c, ..Step::new(Op::Barrier(kind)) })
+        self.emit(Step { d, a: a.into(), b, c, ..Step::new(Op::Barrier(kind, aligned)) })
     }
 }

@@ -64,6 +64,8 @@ class grid_group {
     static TRIBUNAL_MEMBER unsigned long long thread_rank() {
         return block_rank() * thread_block::num_threads() + thread_block::thread_rank();
     }
+    // Its blocks cannot wait for one another.
+    static constexpr TRIBUNAL_MEMBER bool is_valid() { return false; }
     static TRIBUNAL_MEMBER unsigned long long num_threads() { return num_blocks() * thread_block::num_threads(); }
     static TRIBUNAL_MEMBER unsigned long long size() { return num_threads(); }
     static TRIBUNAL_MEMBER dim3 group_dim() { return gridDim; }
