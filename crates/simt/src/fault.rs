@@ -202,6 +202,15 @@ impl Faults {
         self.list.push((pc, fault));
     }
 
+    /// Whether it is known already; then `count` more threads did it.
+    pub fn again(&mut self, kind: Kind, pc: u32, other: u32, count: u64) -> bool {
+        let known = self.known.get(&(kind, pc, other)).copied();
+        if let Some(index) = known {
+            self.list[index].1.count += count;
+        }
+        known.is_some()
+    }
+
     /// Forgets those that were none, by instruction and that of the other access.
     pub fn retain(&mut self, mut keep: impl FnMut(u32, Option<u32>) -> bool) {
         let known = std::mem::take(&mut self.known);

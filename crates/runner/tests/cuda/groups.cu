@@ -197,7 +197,7 @@ template <class Maker> static __device__ void roles(const float *in, float *out,
     for (unsigned int step = 0; step < 8; step++) {
         if (threadIdx.x < 32) {
             pipe.producer_acquire();
-            cuda::memcpy_async(&tile[step % 2][2 * lane], in + 64 * step + 2 * lane, sizeof(float) * 2, pipe);
+            cuda::memcpy_async(cg::this_thread(), &tile[step % 2][2 * lane], in + 64 * step + 2 * lane, sizeof(float) * 2, pipe);
             pipe.producer_commit();
         } else {
             pipe.consumer_wait();

@@ -272,6 +272,9 @@ impl Machine<'_> {
 
     fn note_race(&mut self, group: &Group, lane: usize, other: &Mark, request: &Request, block: &Block) {
         let kind = if group.target == Target::Shared { Kind::SharedRace } else { Kind::GlobalRace };
+        if self.faults.again(kind, request.pc, other.pc, 1) {
+            return;
+        }
         let place = self.place_name(group.target);
         let offset = group.offsets[lane];
         let who = (block, request.thread(lane));

@@ -40,7 +40,7 @@ const LOOK: u32 = 4096;
 /// Blocks that may be under way at a time: as many as multiprocessors of today have room for in all.
 const RESIDENT: u64 = 4096;
 /// Times in a row that all blocks under way look at what others may change, and see what they saw, until it is held that they wait for ever.
-const IDLE: usize = 1 << 14;
+const IDLE: usize = 1 << 12;
 /// Bytes that they may take together, if they are more than one.
 const RESIDENT_BYTES: u64 = 512 << 20;
 /// What is remembered of a byte of shared memory, with itself.

@@ -54,6 +54,7 @@ class thread_block : public thread_group {
     static TRIBUNAL_MEMBER dim3 group_dim() { return blockDim; }
 };
 TRIBUNAL_DEVICE thread_block this_thread_block() { return thread_block(); }
+TRIBUNAL_DEVICE thread_group this_thread() { return thread_group(1u << __nvvm_read_ptx_sreg_laneid()); }
 
 class grid_group {
   public:
