@@ -516,6 +516,8 @@ fn who_waits_for_arrivals_that_do_not_come_waits_for_ever() {
     let make = "mbarrier.init.shared.b64 [%r20], 65;";
     let found = fault(MBARRIER, &meet_at_mbarrier(make, ARRIVE, WAIT), 1, 64, Kind::Deadlock);
     assert!(found.detail.starts_with("a block waits for ever: 2 warps at PTX line"), "{}", found.detail);
+    let lacks = "; the mbarrier at byte 512 of shared memory is in phase 0 and lacks 1 of 65 arrivals";
+    assert!(found.detail.ends_with(lacks), "{}", found.detail);
 }
 
 #[test]

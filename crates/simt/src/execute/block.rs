@@ -1,5 +1,7 @@
 //! A block: its warps, its shared memory, its barriers.
 
+use std::fmt;
+
 use crate::fault::{Kind, Line};
 use crate::launch::Schedule;
 use crate::memory::Bitmap;
@@ -23,6 +25,27 @@ pub(super) enum Ran {
     Idle,
 }
 
+/// A phase of an mbarrier that is not complete.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Awaited {
+    /// Where in shared memory it is.
+    pub at: u64,
+    pub phase: u64,
+    /// Arrivals that it lacks, of so many.
+    pub pending: u64,
+    pub expected: u64,
+}
+
+impl fmt::Display for Awaited {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Awaited { at, phase, pending, expected } = self;
+        write!(
+            f,
+            "the mbarrier at byte {at} of shared memory is in phase {phase} and lacks {pending} of {expected} arrivals"
+        )
+    }
+}
+
 /// A block of threads.
 pub(super) struct Block {
     pub index: u32,
@@ -37,6 +60,8 @@ pub(super) struct Block {
     pub clocks: Clocks,
     pub acquired: Acquired,
     pub handed: Handed,
+    /// What the last thread that asked for a phase of an mbarrier waits for.
+    pub awaited: Option<Awaited>,
     /// When a thread of each warp last made what it had done visible to the device, and up to which tick the warp had seen then what each other did.
     fences: Vec<(u32, Vec<u32>)>,
     pub barriers: Barriers,
@@ -60,6 +85,7 @@ impl Block {
             clocks: Clocks::new(warps),
             acquired: Acquired::new(),
             handed: Handed::new(),
+            awaited: None,
             fences: vec![(0, vec![0; warps]); warps],
             barriers: Barriers::default(),
         }
@@ -77,6 +103,7 @@ impl Block {
         self.clocks.clear();
         self.acquired.clear();
         self.handed.clear();
+        self.awaited = None;
         self.fences.iter_mut().for_each(|(tick, seen)| {
             *tick = 0;
             seen.fill(0);
@@ -191,7 +218,7 @@ impl Block {
         let (thread, pc) = self.remaining();
         let done = self.warps.iter().filter(|warp| warp.is_done()).count();
         let whereabouts = self.whereabouts(machine);
-        let (outside, resident) = (machine.outside, machine.resident);
+        let (outside, resident, awaited) = (machine.outside, machine.resident, self.awaited);
         machine.fault(Kind::Deadlock, pc, None, 1, (self, thread), || {
             let ended = match done {
                 0 => String::new(),
@@ -204,7 +231,8 @@ impl Block {
                     format!(", and {more} more blocks have not begun: {at_once} are emulated at a time")
                 }
             };
-            format!("a block waits for ever: {whereabouts}{ended}{outside}")
+            let awaited = awaited.map_or_else(String::new, |awaited| format!("; {awaited}"));
+            format!("a block waits for ever: {whereabouts}{ended}{outside}{awaited}")
         });
     }
 

@@ -9,7 +9,7 @@ use crate::fault::Kind;
 use crate::program::{COUNT_BITS, Inst, Mbarrier, PENDING_AT, Reg, Space};
 
 use super::Machine;
-use super::block::Block;
+use super::block::{Awaited, Block};
 use super::place::{Group, Request, Way, addresses};
 use super::warp::{Warp, lanes};
 
@@ -129,6 +129,11 @@ impl Machine<'_> {
                             if parity { state.phase & 1 != asked & 1 } else { state.phase != asked };
                         if complete && let Some(seen) = block.handed.get(&group.offsets[lane]) {
                             block.clocks.join(warp.index, seen);
+                        }
+                        if !complete {
+                            let State { expected, pending, phase } = state;
+                            let at = group.offsets[lane];
+                            block.awaited = Some(Awaited { at, phase, pending, expected });
                         }
                         waits |= !complete;
                         let pred = &mut warp.regs.p[inst.d.index()];
