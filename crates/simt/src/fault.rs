@@ -123,7 +123,7 @@ pub struct Thread {
 
 impl Thread {
     /// As another thread of its block calls it.
-    pub(crate) fn to_string_in_block(self) -> String {
+    pub(crate) fn in_block(self) -> String {
         let [x, y, z] = self.thread;
         format!("thread ({x}, {y}, {z})")
     }

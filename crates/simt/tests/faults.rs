@@ -648,6 +648,25 @@ fn blocks_wait_for_all_others_however_they_look() {
 }
 
 #[test]
+fn looks_at_several_places_are_several_looks() {
+    // Twelve places that hold the same, each looked at once, and one looked at twelve times.
+    let body = |step: u32| {
+        format!(
+            "{PLACES}ld.param.u64 %rd5, [p1]; mov.u32 %r4, 0;\nNEXT: ld.volatile.global.u32 %r5, [%rd5]; add.s64 %rd5, %rd5, {step};\n\
+             add.u32 %r4, %r4, 1; setp.lt.u32 %p0, %r4, 12;\n@%p0 bra NEXT;\nret;"
+        )
+    };
+    for (step, requests) in [(4, 12), (0, 1)] {
+        let kernel = kernel(2, "", &body(step));
+        let mut memory = Memory::new();
+        let x = with_u32s(&mut memory, "x", Role::Input, 0..1);
+        let y = with_u32s(&mut memory, "y", Role::InOut, [7; 12]);
+        let report = run(&kernel, 1, 1, &mut memory, &[x, y], Schedule::Forward);
+        assert_eq!(report.meter.buffers[1].read.requests, requests, "{step}");
+    }
+}
+
+#[test]
 fn a_copy_may_land_as_soon_as_it_is_asked_for() {
     let body = |done: &str| {
         format!(
@@ -658,6 +677,12 @@ fn a_copy_may_land_as_soon_as_it_is_asked_for() {
         )
     };
     clean(SHARED, &body("bar.sync 0;"), 1, 64, |y| assert_eq!(y[1], 66));
+    let askew = body("bar.sync 0;").replace("[%rd3], [%rd0], 4", "[%rd3+2], [%rd0], 4");
+    assert_eq!(
+        fault(SHARED, &askew, 1, 64, Kind::Misaligned).count,
+        64,
+        "each thread once, though its copy is asked for and lands"
+    );
     let found = fault(SHARED, &body(""), 1, 64, Kind::SharedRace);
     assert!(found.detail.contains("copied to at") || found.detail.contains(" read at "), "{}", found.detail);
 }

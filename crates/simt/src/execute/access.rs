@@ -47,8 +47,9 @@ impl Machine<'_> {
         let size = usize::from(access.bytes) * usize::from(access.count);
         let strong = access.order != Order::Weak;
         let request = Request { way: Way::Read, size, pc, strong, warp: warp.index };
-        // Whoever waits looks as often as it is let, so of looks that show the same only the first costs.
-        let mut looks: Vec<(Group, u32)> = Vec::new();
+        if !strong {
+            warp.worked();
+        }
         let mut left = active;
         while left != 0 {
             let group = self.group(access.space, &addresses, left, size);
@@ -58,7 +59,7 @@ impl Machine<'_> {
                 continue;
             }
             if strong {
-                looks.push((group, mask));
+                self.looks.push((group, mask));
             } else {
                 self.count(&group, mask, &request);
             }
@@ -86,15 +87,21 @@ impl Machine<'_> {
                 fetch(&from, at, access, reg, warp);
             }
         }
-        if !strong {
-            warp.worked();
-        } else if !looks.is_empty() {
-            let value =
-                if access.count == 1 { warp.values(inst.d, access.wide, active) } else { self.tick.into() };
-            if !warp.look(pc, active, value) {
-                looks.iter().for_each(|(group, mask)| self.count(group, *mask, &request));
-            }
+        if strong {
+            let seen = lanes(active).fold(0, |seen, lane| {
+                mixed(mixed(seen, addresses[lane]), warp.loaded(inst.d, access, kernel, lane))
+            });
+            self.settle_looks(warp.look(pc, active, seen), &request);
         }
+    }
+
+    /// Counts what was looked at, unless it shows the same `again`: whoever waits looks as often as it is let, so only the first time costs.
+    fn settle_looks(&mut self, again: bool, request: &Request) {
+        let mut looks = std::mem::take(&mut self.looks);
+        for (group, mask) in looks.drain(..).filter(|_| !again) {
+            self.count(&group, mask, request);
+        }
+        self.looks = looks;
     }
 
     /// `st`
@@ -191,9 +198,9 @@ impl Machine<'_> {
             reg if access.wide => warp.regs.w64[reg.index()][lane],
             reg => warp.regs.w32[reg.index()][lane].into(),
         };
-        // Of an operation that finds what it found before, and changes nothing, only the first costs.
-        let (mut looks, mut changes): (Vec<(Group, u32)>, bool) = (Vec::new(), false);
-        let mut found = 0u64;
+        // Who asks for no result sees nothing, and a minimum that is none is no look.
+        let may_look = inst.d != Reg::NONE && !matches!(op, Atomic::Min | Atomic::Max);
+        let (mut changes, mut seen) = (false, 0);
         let mut left = active;
         while left != 0 {
             let group = self.group(access.space, &addresses, left, size);
@@ -202,7 +209,11 @@ impl Machine<'_> {
             if mask == 0 {
                 continue;
             }
-            looks.push((group, mask));
+            if may_look {
+                self.looks.push((group, mask));
+            } else {
+                self.count(&group, mask, &request);
+            }
             let starts = self.starts(&group, warp.index);
             self.check_written(&group, &starts, mask, &request, warp, block);
             let global = matches!(group.target, Target::Global(_));
@@ -226,7 +237,7 @@ impl Machine<'_> {
                 let new = alu::atomic(op, ty, (old, b, c), global);
                 put_number(place, new);
                 changes |= new != old;
-                found = mixed(found, old);
+                seen = mixed(mixed(seen, addresses[lane]), old);
                 if let Some(written) = &mut written {
                     written.set(starts[lane], size);
                 }
@@ -238,15 +249,11 @@ impl Machine<'_> {
                 }
             }
         }
-        // A minimum that is none is no look.
-        let looks_on = !changes && !matches!(op, Atomic::Min | Atomic::Max);
-        let again = looks_on && warp.look(pc, active, found);
-        if !looks_on {
+        let again = may_look && !changes && warp.look(pc, active, seen);
+        if !may_look || changes {
             warp.worked();
         }
-        if !again {
-            looks.iter().for_each(|(group, mask)| self.count_atomic(group, *mask, &request));
-        }
+        self.settle_looks(again, &request);
     }
 
     /// Reads a row of bytes for each lane, of a size that a register cannot hold. What may not be read is zeros.
@@ -281,7 +288,7 @@ impl Machine<'_> {
         rows
     }
 
-    /// Writes a row of bytes for each lane to shared memory.
+    /// Writes a row of bytes for each lane to shared memory. The lanes were admitted when this was asked for.
     pub(super) fn write_rows(
         &mut self,
         addresses: &[u64; LANES],
@@ -293,18 +300,15 @@ impl Machine<'_> {
     ) {
         let request = Request { way: Way::Write, size, pc, strong: false, warp };
         let group = self.group(Space::Shared, addresses, mask, size);
-        let mask = self.admit(&group, &request, block);
-        if mask != 0 {
-            self.put(&group, mask, &request, block, |bytes, starts| {
-                let mut same = 0;
-                for lane in lanes(mask) {
-                    let (place, value) = (&mut bytes[starts[lane]..][..size], &rows[lane][..size]);
-                    same |= u32::from(place == value) << lane;
-                    place.copy_from_slice(value);
-                }
-                same
-            });
-        }
+        self.put(&group, mask, &request, block, |bytes, starts| {
+            let mut same = 0;
+            for lane in lanes(mask) {
+                let (place, value) = (&mut bytes[starts[lane]..][..size], &rows[lane][..size]);
+                same |= u32::from(place == value) << lane;
+                place.copy_from_slice(value);
+            }
+            same
+        });
     }
 
     /// `ldmatrix`
@@ -502,14 +506,15 @@ fn spill(to: &mut Sink<'_>, at: usize, access: &Access, reg: Reg, warp: &Warp) -
 }
 
 impl Warp {
-    /// What lanes hold in a register, as a number that tells it from anything else.
-    fn values(&self, reg: Reg, wide: bool, mask: u32) -> u64 {
-        if reg == Reg::NONE {
-            return 0;
-        }
-        lanes(mask).fold(0, |list, lane| {
-            let value =
-                if wide { self.regs.w64[reg.index()][lane] } else { self.regs.w32[reg.index()][lane].into() };
+    /// What a lane has loaded, as a number that tells it from anything else.
+    fn loaded(&self, reg: Reg, access: &Access, kernel: &Kernel, lane: usize) -> u64 {
+        let parts = (0..usize::from(access.count)).map(|part| part_of(kernel, reg, access.count, part));
+        parts.filter(|reg| *reg != Reg::NONE).fold(0, |list, reg| {
+            let value = if access.wide {
+                self.regs.w64[reg.index()][lane]
+            } else {
+                self.regs.w32[reg.index()][lane].into()
+            };
             mixed(list, value)
         })
     }

@@ -283,7 +283,7 @@ impl Machine<'_> {
         let kernel = self.kernel;
         self.fault(kind, request.pc, Some(other_pc), 1, who, || {
             let line = Line::of(kernel, other_pc);
-            let whom = if same_block { others.to_string_in_block() } else { others.to_string() };
+            let whom = if same_block { others.in_block() } else { others.to_string() };
             let did = match kernel.code[other_pc as usize].op {
                 Op::Load(_) | Op::LoadMatrix { .. } => "read",
                 Op::Store(_) => "wrote",

@@ -80,6 +80,12 @@ impl Machine<'_> {
                     Way::Atomic => {
                         meter.read.add(bytes, sectors);
                         meter.written.add(bytes, sectors);
+                        meter.atomics += u64::from(mask.count_ones());
+                        meter.atomic_depth += match (group.row, group.one) {
+                            (_, true) => mask.count_ones().into(),
+                            (true, _) => 1,
+                            _ => depth(&group.offsets, mask),
+                        };
                         self.counts.touch_also_read(place, &group.offsets, mask);
                     }
                 }
@@ -110,20 +116,6 @@ impl Machine<'_> {
                 self.counts.local.add(bytes, sectors as u64);
             }
             Target::Param | Target::Nowhere => {}
-        }
-    }
-
-    /// Counts what an atomic operation costs.
-    pub(super) fn count_atomic(&mut self, group: &Group, mask: u32, request: &Request) {
-        self.count(group, mask, request);
-        if let Target::Global(place) = group.target {
-            let meter = &mut self.counts.buffers[place];
-            meter.atomics += u64::from(mask.count_ones());
-            meter.atomic_depth += match (group.row, group.one) {
-                (_, true) => mask.count_ones().into(),
-                (true, _) => 1,
-                _ => depth(&group.offsets, mask),
-            };
         }
     }
 }

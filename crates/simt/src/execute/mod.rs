@@ -26,6 +26,7 @@ use crate::program::{Kernel, LANES, Op, Space};
 use crate::shadow::{Releases, Shadow};
 
 use block::{Block, Ran};
+use place::Group;
 
 /// Most threads of a block.
 const THREADS_MAX: u64 = 1024;
@@ -87,6 +88,7 @@ pub fn launch(
         look_at: 0,
         polls: 0,
         tried: HashSet::new(),
+        looks: Vec::new(),
         resident: 1,
         outside: 0,
         ended: false,
@@ -208,6 +210,8 @@ pub(crate) struct Machine<'a> {
     polls: u64,
     /// Plain reads that their warp went on to try in an operation that finds out if they were too old.
     tried: HashSet<u32>,
+    /// Where a look at what others may change goes to, until it is known whether it shows anything new.
+    looks: Vec<(Group, u32)>,
     /// Blocks that may be under way at a time, and those that have no room yet where others wait for ever.
     resident: usize,
     outside: u32,

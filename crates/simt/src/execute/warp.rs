@@ -86,7 +86,7 @@ pub(super) struct Warp {
     pub copies: Copies,
     /// Looks at what others may change since lanes last met, while some wait to.
     looks: u32,
-    /// The last look at what others may change: where, by which lanes, and what they saw; unless something was stored since.
+    /// The last look at what others may change: by which instruction and lanes, and what they saw where; unless something was stored since.
     last_look: Option<(u32, u32, u64)>,
     /// Looks that showed the same as the one before.
     idle: u32,
@@ -570,15 +570,15 @@ impl Warp {
     }
 
     /// Notes a look at what others may change; whether it shows the same as the last.
-    pub fn look(&mut self, pc: u32, lanes: u32, value: u64) -> bool {
-        let look = Some((pc, lanes, value));
+    pub fn look(&mut self, pc: u32, lanes: u32, seen: u64) -> bool {
+        let look = Some((pc, lanes, seen));
         let same = self.last_look == look;
         self.last_look = look;
         self.idle = if same { self.idle + 1 } else { 0 };
         same
     }
 
-    /// Notes that it stored something.
+    /// Notes that it does something else than to look.
     pub fn worked(&mut self) {
         (self.last_look, self.idle) = (None, 0);
     }
