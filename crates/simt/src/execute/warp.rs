@@ -66,6 +66,13 @@ const LOOKS: u32 = 8;
 /// Looks that show the same as the one before, after which others get their turn.
 const IDLE: u32 = 4;
 
+/// To whom lanes that look at what others may change give way.
+#[derive(Debug, Clone, Copy)]
+enum Way {
+    ToLanes,
+    ToWarps,
+}
+
 /// Every other lane.
 const EVEN: u32 = 0x5555_5555;
 
@@ -371,13 +378,10 @@ impl Warp {
                         }
                         pc += 1;
                         if access.order != Order::Weak {
-                            if self.keeps_others_waiting() {
-                                self.fragments[current].pc = pc;
-                                self.let_go();
-                                continue 'fragments;
-                            }
-                            if self.rests(current, pc) {
-                                return Pause::Idle;
+                            match self.gives_way(current, pc) {
+                                Some(Way::ToLanes) => continue 'fragments,
+                                Some(Way::ToWarps) => return Pause::Idle,
+                                None => {}
                             }
                         }
                     }
@@ -403,13 +407,10 @@ impl Warp {
                             machine.atomic(inst, (op, ty), &access, scope, pc, active, self, block);
                         }
                         pc += 1;
-                        if self.keeps_others_waiting() {
-                            self.fragments[current].pc = pc;
-                            self.let_go();
-                            continue 'fragments;
-                        }
-                        if self.rests(current, pc) {
-                            return Pause::Idle;
+                        match self.gives_way(current, pc) {
+                            Some(Way::ToLanes) => continue 'fragments,
+                            Some(Way::ToWarps) => return Pause::Idle,
+                            None => {}
                         }
                     }
                     Op::Fence(scope) => {
@@ -583,15 +584,21 @@ impl Warp {
         (self.last_look, self.idle) = (None, 0);
     }
 
-    /// Lets others have their turn if it only looks, from an instruction on.
-    fn rests(&mut self, current: usize, pc: u32) -> bool {
+    /// After a look: whether those go on who wait for the lanes that look, or, where it shows what it showed, other warps. The lanes themselves go on
+    /// at an instruction.
+    fn gives_way(&mut self, current: usize, pc: u32) -> Option<Way> {
+        if self.keeps_others_waiting() {
+            self.fragments[current].pc = pc;
+            self.let_go();
+            return Some(Way::ToLanes);
+        }
         if self.idle < IDLE {
-            return false;
+            return None;
         }
         self.idle = 0;
         self.fragments[current].pc = pc;
         self.fragments.rotate_right(1);
-        true
+        Some(Way::ToWarps)
     }
 
     /// Counts a look at what others may change; whether there were many by now while some lanes wait for those that look.
