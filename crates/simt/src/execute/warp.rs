@@ -68,9 +68,9 @@ const IDLE: u32 = 4;
 
 /// To whom lanes that look at what others may change give way.
 #[derive(Debug, Clone, Copy)]
-enum Way {
-    ToLanes,
-    ToWarps,
+enum Other {
+    Lanes,
+    Warps,
 }
 
 /// Every other lane.
@@ -379,8 +379,8 @@ impl Warp {
                         pc += 1;
                         if access.order != Order::Weak {
                             match self.gives_way(current, pc) {
-                                Some(Way::ToLanes) => continue 'fragments,
-                                Some(Way::ToWarps) => return Pause::Idle,
+                                Some(Other::Lanes) => continue 'fragments,
+                                Some(Other::Warps) => return Pause::Idle,
                                 None => {}
                             }
                         }
@@ -408,8 +408,8 @@ impl Warp {
                         }
                         pc += 1;
                         match self.gives_way(current, pc) {
-                            Some(Way::ToLanes) => continue 'fragments,
-                            Some(Way::ToWarps) => return Pause::Idle,
+                            Some(Other::Lanes) => continue 'fragments,
+                            Some(Other::Warps) => return Pause::Idle,
                             None => {}
                         }
                     }
@@ -586,11 +586,11 @@ impl Warp {
 
     /// After a look: whether those go on who wait for the lanes that look, or, where it shows what it showed, other warps. The lanes themselves go on
     /// at an instruction.
-    fn gives_way(&mut self, current: usize, pc: u32) -> Option<Way> {
+    fn gives_way(&mut self, current: usize, pc: u32) -> Option<Other> {
         if self.keeps_others_waiting() {
             self.fragments[current].pc = pc;
             self.let_go();
-            return Some(Way::ToLanes);
+            return Some(Other::Lanes);
         }
         if self.idle < IDLE {
             return None;
@@ -598,7 +598,7 @@ impl Warp {
         self.idle = 0;
         self.fragments[current].pc = pc;
         self.fragments.rotate_right(1);
-        Some(Way::ToWarps)
+        Some(Other::Warps)
     }
 
     /// Counts a look at what others may change; whether there were many by now while some lanes wait for those that look.
