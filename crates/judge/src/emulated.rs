@@ -239,7 +239,7 @@ impl Emulated {
         for launch in &plan.launches {
             let patience = until.saturating_duration_since(Instant::now());
             let Way { schedule, fill } = way;
-            let settings = Settings { schedule, limit: left, patience, fill };
+            let settings = Settings { schedule, limit: left, patience, fill, results_only: during.is_none() };
             let report = self.launch(launch, pointers, &settings).map_err(|refusal| Fault::Launch {
                 message: format!("tribunal.toml, [operation.{operation}] `{}`: {refusal}", launch.kernel),
             })?;

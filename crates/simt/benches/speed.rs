@@ -74,7 +74,7 @@ fn decode(memory: &mut Memory) -> Vec<Argument> {
     ]
 }
 
-const BENCHES: [Bench; 6] = [
+const BENCHES: [Bench; 7] = [
     Bench {
         name: "vadd 1 Mi",
         text: include_str!("../tests/fixtures/vadd.ptx"),
@@ -132,6 +132,21 @@ const BENCHES: [Bench; 6] = [
                 room(memory, "p", 32),
                 room(memory, "index", 32),
                 Argument::I32(50_257),
+            ]
+        },
+    },
+    Bench {
+        name: "thread_lists 1x32000, k 64",
+        text: include_str!("../tests/fixtures/thread_lists.ptx"),
+        kernel: "thread_lists",
+        grid: [1, 1, 1],
+        block: 256,
+        arguments: |memory| {
+            vec![
+                floats(memory, "x", Role::Input, 32_000),
+                room(memory, "lists", 64 * 256),
+                Argument::I32(32_000),
+                Argument::I32(64),
             ]
         },
     },

@@ -72,12 +72,15 @@ pub struct Settings {
     /// What each byte holds that nobody has written, and what a lane gets from one that takes no part. Results that change with it hang on
     /// what is undefined.
     pub fill: u8,
+    /// Whether only what it leaves in memory is asked for, as of a launch that is made again: then nobody looks for races and for uses of what
+    /// nobody has written, and no access is counted.
+    pub results_only: bool,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
         let patience = Duration::from_secs(3600);
-        Settings { schedule: Schedule::Forward, limit: 1 << 31, patience, fill: POISON }
+        Settings { schedule: Schedule::Forward, limit: 1 << 31, patience, fill: POISON, results_only: false }
     }
 }
 

@@ -88,6 +88,17 @@ pub enum Preset {
     },
 }
 
+impl Preset {
+    /// Whether lanes of a warp have different ones.
+    pub(crate) fn is_of_lane(self) -> bool {
+        use Special::*;
+        matches!(
+            self,
+            Preset::Special(Tid(_) | LaneId | LanemaskEq | LanemaskLt | LanemaskLe | LanemaskGt | LanemaskGe)
+        )
+    }
+}
+
 /// What a thread may ask about itself. All are of 32 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]

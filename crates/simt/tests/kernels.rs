@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::{SCHEDULES, room, u32s, with_u32s};
+use support::{SCHEDULES, assert_same_results, room, u32s, with_u32s};
 use tribunal_simt::execute;
 use tribunal_simt::launch::{Argument, Launch, Report, Settings};
 use tribunal_simt::memory::{Memory, Pointer, Role};
@@ -25,12 +25,14 @@ fn run_all(
     for schedule in SCHEDULES {
         let mut memory = Memory::new();
         let arguments = arguments(&mut memory);
+        let mut given = memory.clone();
         let launch = Launch { grid, block: [threads, 1, 1], shared, arguments: arguments.clone() };
         let settings = Settings { schedule, ..Settings::default() };
         let report = execute::launch(kernel, &launch, &mut memory, &settings).unwrap();
         assert_eq!(report.faults, [], "{}: {schedule:?}", kernel.name);
         assert!(report.finished);
         check(&report, &memory, &arguments);
+        assert_same_results(kernel, &launch, &settings, &mut given, (&report, &memory));
     }
 }
 
@@ -111,6 +113,28 @@ fn blocks_reduce() {
         let mut bins = [0; 256];
         bytes.iter().for_each(|byte| bins[usize::from(*byte)] += 1);
         assert_eq!(u32s(memory, pointer(arguments[1])), bins);
+    });
+}
+
+#[test]
+fn threads_keep_lists_of_their_own() {
+    const ROWS: usize = 2;
+    const THREADS: usize = 96;
+    let (n, k) = (1000, 5);
+    let x = numbers(ROWS * n, 3);
+    let arguments = |memory: &mut Memory| {
+        let lists = output(memory, "lists", ROWS * k * THREADS);
+        vec![give(memory, "x", Role::Input, &x), lists, Argument::I32(n as i32), Argument::I32(k as i32)]
+    };
+    let kernel = fixture(include_str!("fixtures/thread_lists.ptx"), "thread_lists");
+    run_all(&kernel, [ROWS as u32, 1, 1], THREADS as u32, 0, arguments, |_, memory, arguments| {
+        let lists = floats(memory, arguments[1]);
+        for (row, thread) in (0..ROWS).flat_map(|row| (0..THREADS).map(move |thread| (row, thread))) {
+            let mut own: Vec<f32> = x[row * n..][..n].iter().copied().skip(thread).step_by(THREADS).collect();
+            own.sort_by(|a, b| b.total_cmp(a));
+            let list = (0..k).map(|place| lists[(row * k + place) * THREADS + thread]);
+            assert!(list.eq(own.into_iter().take(k)), "row {row}, thread {thread}");
+        }
     });
 }
 

@@ -24,6 +24,67 @@ pub(super) fn take_over(group: &Group, mask: u32, warp: &Warp, block: &mut Block
     }
 }
 
+/// Notes an access to cells of so many bytes, and gives the lanes that race, with what. `same` are lanes that write what is there already.
+fn note(
+    shadow: &mut Shadow,
+    cell: usize,
+    (group, mask, same): (&Group, u32, u32),
+    request: &Request,
+    actor: &Actor<'_>,
+) -> Vec<(usize, Mark)> {
+    let &Request { way, size, strong, .. } = request;
+    let write = way != Way::Read;
+    let shift = (size / cell).max(1).trailing_zeros() as u8;
+    // Whole lines that lanes share evenly.
+    let begin = if group.row && size >= cell { group.begin(size) } else { None };
+    let lines = begin.filter(|begin| begin.is_multiple_of(LINE * cell)).map(|begin| {
+        let mark = actor.mark(request.thread(0), ((1u32 << cell) - 1) as u8, strong);
+        (begin / (LINE * cell), size / cell, Row { mark, shift })
+    });
+    let written = lines.filter(|_| mask == u32::MAX && write && !strong);
+    let mut races = Vec::new();
+    if let Some((first, count, row)) = lines {
+        if mask == u32::MAX && shadow.rows(first, count, row, write, actor) {
+            return races;
+        }
+        if shadow.own(first, count, row, mask, write) {
+            if written.is_some() {
+                shadow.written(first, count, row);
+            }
+            return races;
+        }
+    }
+    let mut mask = mask;
+    if group.one && !write && !mask.is_power_of_two() {
+        let (first, last) = (mask.trailing_zeros() as usize, 31 - mask.leading_zeros() as usize);
+        let mut words = words(group.offsets[first] as usize, size, cell);
+        if words.all(|(word, bytes)| shadow.cell(word).may_be_read(actor, request.warp, bytes, strong)) {
+            // The first and the last lane leave what all of them would.
+            mask = 1 << first | 1 << last;
+        }
+    }
+    for lane in lanes(mask) {
+        let thread = request.thread(lane);
+        for (word, bytes) in words(group.offsets[lane] as usize, size, cell) {
+            if shadow.own_cell(word, &actor.mark(thread, bytes, strong), shift, write) {
+                continue;
+            }
+            let cell = shadow.cell(word);
+            let race = match way {
+                Way::Read => cell.read(actor, thread, bytes, strong),
+                Way::Write | Way::Atomic => cell.write(actor, thread, bytes, strong, same >> lane & 1 == 1),
+            };
+            races.extend(race.map(|race| (lane, race)));
+        }
+    }
+    if let Some((first, count, row)) = written
+        && races.is_empty()
+    {
+        shadow.written(first, count, row);
+    }
+    races
+}
+
 impl Machine<'_> {
     /// The lanes that may access what they ask for. The others have a fault.
     #[inline(always)]
@@ -45,9 +106,8 @@ impl Machine<'_> {
                 Target::Shared | Target::Local | Target::Nowhere => false,
             };
         if (group.one || group.row && group.target != Target::Local) && !closed {
-            let first = group.first();
-            let bytes = if group.one { size } else { u64::from(group.mask.count_ones()) * size };
-            if first & (size - 1) == 0 && length >= bytes && first <= length - bytes {
+            let (first, last) = (group.first(), group.last());
+            if first & (size - 1) == 0 && length >= size && first <= last && last <= length - size {
                 return group.mask;
             }
         }
@@ -126,6 +186,9 @@ impl Machine<'_> {
         warp: &Warp,
         block: &Block,
     ) {
+        if self.results_only {
+            return;
+        }
         let size = request.size;
         let written = match group.target {
             Target::Global(place) => match &self.memory.at(place).written {
@@ -138,8 +201,9 @@ impl Machine<'_> {
         };
         if group.target != Target::Local {
             let first = starts[mask.trailing_zeros() as usize];
+            let last = starts[31 - mask.leading_zeros() as usize];
             if group.one && written.has(first, size)
-                || mask == u32::MAX && group.row && written.has_range(first, LANES * size)
+                || group.row && written.has_range(first, last + size - first)
             {
                 return;
             }
@@ -180,61 +244,25 @@ impl Machine<'_> {
         request: &Request,
         block: &mut Block,
     ) {
-        let strong = request.strong;
-        let mut races: Vec<(usize, Mark)> = Vec::new();
-        let size = request.size;
-        let tick = self.tick;
-        let mut visit = |shadow: &mut Shadow, actor: &Actor<'_>, cell: usize| {
-            let first = group.offsets[0] as usize;
-            if group.row && mask == u32::MAX && size >= cell && first.is_multiple_of(LINE * cell) {
-                let shift = (size / cell).trailing_zeros() as u8;
-                let mark = actor.mark(request.thread(0), ((1u32 << cell) - 1) as u8, strong);
-                let write = request.way != Way::Read;
-                if shadow.rows(first / (LINE * cell), size / cell, Row { mark, shift }, write, actor) {
-                    return;
-                }
-            }
-            let mut mask = mask;
-            if group.one && request.way == Way::Read && !mask.is_power_of_two() {
-                let (first, last) = (mask.trailing_zeros() as usize, 31 - mask.leading_zeros() as usize);
-                let mut words = words(group.offsets[first] as usize, size, cell);
-                if words
-                    .all(|(word, bytes)| shadow.cell(word).may_be_read(actor, request.warp, bytes, strong))
-                {
-                    // The first and the last lane leave what all of them would.
-                    mask = 1 << first | 1 << last;
-                }
-            }
-            for lane in lanes(mask) {
-                let thread = request.thread(lane);
-                for (word, bytes) in words(group.offsets[lane] as usize, size, cell) {
-                    let cell = shadow.cell(word);
-                    let race = match request.way {
-                        Way::Read => cell.read(actor, thread, bytes, strong),
-                        Way::Write | Way::Atomic => {
-                            cell.write(actor, thread, bytes, strong, same >> lane & 1 == 1)
-                        }
-                    };
-                    if let Some(race) = race {
-                        races.push((lane, race));
-                    }
-                }
-            }
-        };
-        match group.target {
+        if self.results_only {
+            return;
+        }
+        let (tick, pc) = (self.tick, request.pc);
+        let races = match group.target {
             Target::Shared => {
                 let Block { shared_shadow, clocks, index, .. } = block;
-                let actor = Actor { tick, block: *index, pc: request.pc, clocks, others: None };
-                visit(shared_shadow, &actor, 4);
+                let actor = Actor { tick, block: *index, pc, clocks, others: None };
+                note(shared_shadow, 4, (group, mask, same), request, &actor)
             }
             Target::Global(place) => {
                 let Some(shadow) = &mut self.shadows[place] else { return };
                 let others = Some((&self.releases, &block.acquired));
-                let actor = Actor { tick, block: block.index, pc: request.pc, clocks: &block.clocks, others };
-                visit(shadow, &actor, cell_bytes(self.memory.at(place).element()));
+                let actor = Actor { tick, block: block.index, pc, clocks: &block.clocks, others };
+                let cell = cell_bytes(self.memory.at(place).element());
+                note(shadow, cell, (group, mask, same), request, &actor)
             }
             Target::Local | Target::Param | Target::Nowhere => return,
-        }
+        };
         if let Target::Global(place) = group.target
             && self.shadows[place].as_ref().is_some_and(Shadow::is_full)
         {
@@ -301,6 +329,7 @@ impl Machine<'_> {
     /// Notes plain reads of the same words that the warp did since it last met.
     pub(super) fn note_tried(&mut self, group: &Group, mask: u32, warp: &Warp, block: &Block) {
         let (shadow, cell) = match group.target {
+            _ if self.results_only => return,
             Target::Shared => (&block.shared_shadow, 4),
             Target::Global(place) => match &self.shadows[place] {
                 Some(shadow) => (shadow, cell_bytes(self.memory.at(place).element())),
@@ -320,6 +349,9 @@ impl Machine<'_> {
     /// Within a block, what a warp did before is visible to whoever sees what was put there: all of it by an operation that releases, what
     /// came before its last fence by any other.
     pub(super) fn hand_over(&self, group: &Group, mask: u32, releases: bool, warp: &Warp, block: &mut Block) {
+        if self.results_only {
+            return;
+        }
         let ticks = if releases { [self.tick; LANES] } else { warp.fenced_for_block };
         for lane in lanes(mask).filter(|&lane| ticks[lane] != 0) {
             let Some(location) = group.location(lane) else { return };
@@ -345,6 +377,9 @@ impl Machine<'_> {
         warp: &Warp,
         block: &Block,
     ) {
+        if self.results_only {
+            return;
+        }
         let ticks = if releases { [self.tick; LANES] } else { warp.fenced };
         let mut shared = None;
         for lane in lanes(mask).filter(|&lane| ticks[lane] != 0) {
@@ -364,5 +399,118 @@ impl Machine<'_> {
                 "blocks have let others see what they did more often than can be followed",
             );
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::place::{is_one, is_row};
+    use super::*;
+    use crate::shadow::{Cell, Clocks};
+
+    /// Warps of the block.
+    const WARPS: usize = 3;
+    /// Cells of the buffer.
+    const CELLS: usize = 4 * LINE;
+
+    struct Draw(u64);
+
+    impl Draw {
+        fn below(&mut self, most: usize) -> usize {
+            self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+            (super::super::mix(self.0) % most as u64) as usize
+        }
+    }
+
+    /// An access of lanes as a kernel makes them: in rows with and without gaps, of one place, of columns, and anywhere.
+    fn access(draw: &mut Draw, size: usize, warp: usize) -> Group {
+        let most = CELLS * 4 - size;
+        let mask = match draw.below(3) {
+            0 => u32::MAX,
+            1 => (draw.below(usize::MAX) as u32).max(1),
+            _ => 1 << draw.below(LANES),
+        };
+        let begin = (size * LANES * draw.below(CELLS * 4 / (size * LANES))) as u64;
+        let own = begin as usize / size;
+        let offsets: [u64; LANES] = match draw.below(6) {
+            0..=2 => std::array::from_fn(|lane| begin + (size * lane) as u64),
+            3 => [begin; LANES],
+            // A place of a list of each lane's own, whose lists may lie side by side or one behind the other.
+            4 => std::array::from_fn(|lane| {
+                let cells = CELLS * 4 / size;
+                (size * ((own + lane + LANES * draw.below(4) + warp) % cells)) as u64
+            }),
+            _ => std::array::from_fn(|_| (draw.below(most) / size * size) as u64),
+        };
+        let (row, one) = (is_row(&offsets, mask, size), is_one(&offsets, mask));
+        Group { target: Target::Shared, mask, offsets, row, one }
+    }
+
+    /// Every cell by itself, whatever was done to its neighbours.
+    fn note_each(
+        cells: &mut [Cell],
+        (group, same): (&Group, u32),
+        request: &Request,
+        actor: &Actor<'_>,
+    ) -> Vec<(usize, Mark)> {
+        let mut races = Vec::new();
+        for lane in lanes(group.mask) {
+            let thread = request.thread(lane);
+            for (word, bytes) in words(group.offsets[lane] as usize, request.size, 4) {
+                let race = match request.way {
+                    Way::Read => cells[word].read(actor, thread, bytes, request.strong),
+                    Way::Write | Way::Atomic => {
+                        let same = same >> lane & 1 == 1;
+                        cells[word].write(actor, thread, bytes, request.strong, same)
+                    }
+                };
+                races.extend(race.map(|race| (lane, race)));
+            }
+        }
+        races
+    }
+
+    #[test]
+    fn lines_find_the_races_that_their_cells_would() {
+        let mut raced = 0;
+        for seed in 0..400 {
+            let mut draw = Draw(seed);
+            let mut clocks = Clocks::new(WARPS);
+            let (mut shadow, mut cells) = (Shadow::new(CELLS), vec![Cell::default(); CELLS]);
+            // Most of a kernel's accesses are to what is a thread's own, or after a barrier.
+            let (others, orders) = (1 + draw.below(40), 1 + draw.below(4));
+            let mut warp = 0;
+            for tick in 1..120 {
+                if draw.below(others) == 0 {
+                    warp = draw.below(WARPS);
+                    if draw.below(orders) != 0 {
+                        let all: Vec<_> = (0..WARPS).map(|warp| (warp, tick, true)).collect();
+                        clocks.barrier(&all);
+                    }
+                }
+                if draw.below(4) == 0 {
+                    clocks.meet(warp, tick);
+                }
+                let size = [4, 4, 4, 8, 16, 2][draw.below(6)];
+                let group = access(&mut draw, size, warp);
+                let (way, strong) = match draw.below(20) {
+                    0 => (Way::Atomic, true),
+                    1 => (Way::Read, true),
+                    2..=9 => (Way::Read, false),
+                    _ => (Way::Write, false),
+                };
+                let same = if draw.below(4) == 0 { u32::MAX } else { 0 };
+                let request = Request { way, size, pc: tick, strong, warp };
+                let actor = Actor { tick, block: 0, pc: tick, clocks: &clocks, others: None };
+                let found = note(&mut shadow, 4, (&group, group.mask, same), &request, &actor);
+                let due = note_each(&mut cells, (&group, same), &request, &actor);
+                let racing = |races: &[(usize, Mark)]| -> Vec<_> {
+                    races.iter().map(|(lane, mark)| (*lane, mark.pc, mark.thread)).collect()
+                };
+                assert_eq!(racing(&found), racing(&due), "seed {seed}, {request:?}, {group:?}");
+                raced += due.len();
+            }
+        }
+        assert!(raced > 1000, "{raced}");
     }
 }

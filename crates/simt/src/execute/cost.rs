@@ -4,7 +4,7 @@ use crate::meter::{Count, SECTOR};
 use crate::program::LANES;
 
 use super::Machine;
-use super::place::{Group, Request, Target, Way, distinct};
+use super::place::{Group, Request, Target, Way, distinct, is_without_gaps};
 use super::warp::lanes;
 
 /// Waves that shared memory takes for a request: each phase moves at most 128 bytes, a word of each bank.
@@ -49,16 +49,28 @@ impl Machine<'_> {
     /// Counts what a request costs.
     #[inline(always)]
     pub(super) fn count(&mut self, group: &Group, mask: u32, request: &Request) {
+        if self.results_only {
+            return;
+        }
         let bytes = u64::from(mask.count_ones()) * request.size as u64;
         match group.target {
             Target::Global(place) => {
                 let write = request.way != Way::Read;
-                let (asked, sectors) = if (group.row || group.one) && mask == group.mask {
-                    let first = group.first();
+                let (asked, sectors) = if group.one || group.row && is_without_gaps(mask) {
+                    let first = group.offsets[mask.trailing_zeros() as usize];
                     let bytes = if group.one { request.size as u64 } else { bytes };
                     let (first, last) = (first / SECTOR, (first + bytes - 1) / SECTOR);
                     self.counts.touch(place, write, first, last - first + 1);
                     (bytes, last - first + 1)
+                } else if group.row {
+                    let (mut sectors, mut last) = (0, u64::MAX);
+                    for sector in lanes(mask).map(|lane| group.offsets[lane] / SECTOR) {
+                        if sector != last {
+                            self.counts.touch(place, write, sector, 1);
+                            (sectors, last) = (sectors + 1, sector);
+                        }
+                    }
+                    (bytes, sectors)
                 } else {
                     // An aligned access of at most 16 bytes lies in one sector, and is the same as another or apart from it.
                     let mut places = [0; LANES];
@@ -93,7 +105,7 @@ impl Machine<'_> {
             Target::Shared => {
                 let waves = if group.row && mask == u32::MAX {
                     request.size.div_ceil(4) as u64
-                } else if group.one && request.size <= 4 {
+                } else if (group.one || group.row) && request.size <= 4 {
                     1
                 } else {
                     waves(&group.offsets, mask, request.size)

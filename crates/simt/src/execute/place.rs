@@ -25,7 +25,7 @@ pub(super) struct Group {
     pub(super) target: Target,
     pub(super) mask: u32,
     pub(super) offsets: [u64; LANES],
-    /// Whether the lanes lie beside one another in their order.
+    /// Whether the lanes lie where they would if all 32 lay beside one another in their order.
     pub(super) row: bool,
     /// Whether all go to one address.
     pub(super) one: bool,
@@ -35,6 +35,16 @@ impl Group {
     /// The offset of the first lane.
     pub(super) fn first(&self) -> u64 {
         self.offsets[self.mask.trailing_zeros() as usize]
+    }
+
+    /// The offset of the last lane.
+    pub(super) fn last(&self) -> u64 {
+        self.offsets[31 - self.mask.leading_zeros() as usize]
+    }
+
+    /// Where the first of all 32 lanes of a row would go to; none if that is before the place begins.
+    pub(super) fn begin(&self, size: usize) -> Option<usize> {
+        (self.first() as usize).checked_sub(self.mask.trailing_zeros() as usize * size)
     }
 
     /// What tells where a lane goes to from all other places that threads share.
@@ -103,22 +113,29 @@ pub(super) fn addresses(warp: &Warp, reg: Reg, wide: bool, offset: i32) -> [u64;
     }
 }
 
-/// Whether the lanes lie beside one another in their order.
+/// Whether the lanes lie where they would if all 32 lay beside one another in their order.
 #[inline(always)]
-pub(super) fn is_contiguous(offsets: &[u64; LANES], mask: u32, size: usize) -> bool {
+pub(super) fn is_row(offsets: &[u64; LANES], mask: u32, size: usize) -> bool {
     let first = mask.trailing_zeros() as usize;
     let begin = offsets[first].wrapping_sub((first * size) as u64);
+    let mut off = 0;
     if mask == u32::MAX {
-        let mut off = 0;
         for (lane, &offset) in offsets.iter().enumerate() {
             off |= offset ^ begin.wrapping_add((lane * size) as u64);
         }
-        return off == 0;
+    } else {
+        for (lane, &offset) in offsets.iter().enumerate() {
+            let place = begin.wrapping_add((lane * size) as u64);
+            off |= (offset ^ place) & u64::from(mask >> lane & 1).wrapping_neg();
+        }
     }
-    // From the first lane to the last, without gaps.
-    let span = mask >> first;
+    off == 0
+}
+
+/// Whether lanes have none between them that is not one of them.
+pub(super) fn is_without_gaps(mask: u32) -> bool {
+    let span = mask >> mask.trailing_zeros();
     span & span.wrapping_add(1) == 0
-        && lanes(mask).all(|lane| offsets[lane] == begin.wrapping_add((lane * size) as u64))
 }
 
 /// Whether all lanes go to one address.
@@ -175,7 +192,7 @@ impl Machine<'_> {
     /// The first lane of a mask, and those that go to the same place. Each accesses `size` bytes.
     #[inline(always)]
     pub(super) fn group(&self, space: Space, addresses: &[u64; LANES], mask: u32, size: usize) -> Group {
-        let row = is_contiguous(addresses, mask, size);
+        let row = is_row(addresses, mask, size);
         let one = if row { mask.is_power_of_two() } else { is_one(addresses, mask) };
         let target = match space {
             Space::Shared => Target::Shared,
@@ -284,13 +301,18 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn contiguous_with_and_without_all_lanes() {
+    fn rows_with_and_without_all_lanes() {
         let row = offsets(|lane| 64 + 4 * lane);
-        assert!(is_contiguous(&row, u32::MAX, 4));
-        assert!(is_contiguous(&row, 0x0000_00F0, 4));
-        assert!(!is_contiguous(&row, 0x0000_00F5, 4), "a gap");
-        assert!(!is_contiguous(&row, u32::MAX, 8));
-        assert!(!is_contiguous(&offsets(|lane| 4 * (31 - lane)), u32::MAX, 4), "backwards");
+        assert!(is_row(&row, u32::MAX, 4));
+        assert!(is_row(&row, 0x0000_00F5, 4));
+        assert!(
+            is_row(&offsets(|lane| if lane == 5 { 7 } else { 4 * lane }), 0xFFFF_FFDF, 4),
+            "it takes no part"
+        );
+        assert!(!is_row(&row, u32::MAX, 8));
+        assert!(!is_row(&offsets(|lane| 4 * (31 - lane)), u32::MAX, 4), "backwards");
+        assert!(is_without_gaps(0x0000_00F0) && is_without_gaps(u32::MAX) && is_without_gaps(1));
+        assert!(!is_without_gaps(0x0000_00F5));
     }
 
     #[test]

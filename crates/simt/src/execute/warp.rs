@@ -169,12 +169,19 @@ impl Warp {
             Preset::Special(which) => special(which, lane).into(),
             Preset::Param { offset, bytes, signed } => param(offset, bytes, signed),
         };
-        let lanes = |preset| std::array::from_fn::<u64, LANES, _>(|lane| value(preset, lane as u32));
         for &(reg, preset) in kernel.presets32.iter().filter(|(_, preset)| wanted(preset)) {
-            self.regs.w32[reg.index()] = lanes(preset).map(|value| value as u32);
+            let places = &mut self.regs.w32[reg.index()];
+            places.fill(value(preset, 0) as u32);
+            if preset.is_of_lane() {
+                (1..).zip(&mut places[1..]).for_each(|(lane, place)| *place = value(preset, lane) as u32);
+            }
         }
         for &(reg, preset) in kernel.presets64.iter().filter(|(_, preset)| wanted(preset)) {
-            self.regs.w64[reg.index()] = lanes(preset);
+            let places = &mut self.regs.w64[reg.index()];
+            places.fill(value(preset, 0));
+            if preset.is_of_lane() {
+                (1..).zip(&mut places[1..]).for_each(|(lane, place)| *place = value(preset, lane));
+            }
         }
         for &(reg, holds) in &kernel.presets_pred {
             self.regs.p[reg.index()] = if holds { u32::MAX } else { 0 };

@@ -12,7 +12,7 @@ use crate::device::repository;
 const CLANG: &str = "clang-19";
 
 /// Sources, and whether they are compiled with the headers of submissions; what the emulator's own tests run has its own.
-const SOURCES: [(&str, bool); 11] = [
+const SOURCES: [(&str, bool); 12] = [
     ("crates/kernels/cuda/layer_norm", true),
     ("crates/kernels/cuda/softmax_topk", true),
     ("crates/kernels/cuda/paged_decode", true),
@@ -23,6 +23,7 @@ const SOURCES: [(&str, bool); 11] = [
     ("crates/simt/tests/fixtures/reduce", false),
     ("crates/simt/tests/fixtures/softmax_topk", false),
     ("crates/simt/tests/fixtures/tensor", false),
+    ("crates/simt/tests/fixtures/thread_lists", false),
     ("crates/simt/tests/fixtures/vadd", false),
 ];
 

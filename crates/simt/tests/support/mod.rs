@@ -22,7 +22,7 @@ pub fn kernel(params: usize, variables: &str, body: &str) -> Kernel {
     module.kernel("k").unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
-/// Runs a kernel on pointers.
+/// Runs a kernel on pointers, and once more for its results alone, which must be the same.
 pub fn run(
     kernel: &Kernel,
     blocks: u32,
@@ -34,7 +34,35 @@ pub fn run(
     let arguments = pointers.iter().map(|&pointer| Argument::Pointer(pointer)).collect();
     let launch = Launch { grid: [blocks, 1, 1], block: [threads, 1, 1], shared: 0, arguments };
     let settings = Settings { schedule, limit: 5_000_000, ..Settings::default() };
-    execute::launch(kernel, &launch, memory, &settings).expect("a launch that is one")
+    let mut given = memory.clone();
+    let report = execute::launch(kernel, &launch, memory, &settings).expect("a launch that is one");
+    // Of one that is given up for what has to be followed more is done where nothing is.
+    if report.faults.iter().all(|fault| fault.kind != Kind::Endless) {
+        assert_same_results(kernel, &launch, &settings, &mut given, (&report, memory));
+    }
+    report
+}
+
+/// Asserts that a launch of which only results are asked for leaves what it otherwise does, and knows nothing of what it is not to look for.
+pub fn assert_same_results(
+    kernel: &Kernel,
+    launch: &Launch,
+    settings: &Settings,
+    given: &mut Memory,
+    (report, memory): (&Report, &Memory),
+) {
+    let only = Settings { results_only: true, ..*settings };
+    let again = execute::launch(kernel, launch, given, &only).expect("it was one before");
+    let mut buffers = memory.buffers().iter().zip(given.buffers());
+    assert!(buffers.all(|(one, other)| one.holds_what(other)), "{}: other results", kernel.name);
+    assert_eq!(again.finished, report.finished, "{}", kernel.name);
+    assert_eq!(again.meter.instructions, report.meter.instructions, "{}", kernel.name);
+    let unwatched = [Kind::SharedRace, Kind::GlobalRace, Kind::Uninitialised, Kind::StaleRead];
+    let (mut left, mut due) = (kinds(&again), kinds(report));
+    due.retain(|(kind, _)| !unwatched.contains(kind));
+    left.sort_by_key(|(_, line)| *line);
+    due.sort_by_key(|(_, line)| *line);
+    assert_eq!(left, due, "{}", kernel.name);
 }
 
 /// All orders that are tried.

@@ -1,0 +1,469 @@
+//! What is remembered of the words of a buffer: of whole lines where warps access whole lines, and word by word elsewhere.
+
+use super::{Actor, Cell, Mark, NONE};
+
+/// Cells of a buffer, 32 to a line.
+///
+/// What warps mostly do is to access whole lines, lane by lane. Such a line remembers one mark for all of its cells. Next to that they let each
+/// thread access cells of its own; such a line remembers when and where, and not who. As soon as somebody does something else with a part of
+/// a line, each of its cells remembers all by itself, until the whole is written again.
+#[derive(Debug, Default)]
+pub(crate) struct Shadow {
+    lines: Vec<Line>,
+    /// How many of them have fallen apart into cells.
+    apart: usize,
+}
+
+/// Lines of a buffer that may fall apart: a gigabyte of cells.
+const APART_MAX: usize = 1 << 19;
+
+/// Cells of a line.
+pub(crate) const LINE: usize = 32;
+
+#[derive(Debug, Default)]
+enum Line {
+    /// Nobody was here.
+    #[default]
+    Clean,
+    Whole(Whole),
+    Own(Box<Own>),
+    Cells(Box<[Cell; LINE]>),
+}
+
+/// A line that warps access as a whole.
+#[derive(Debug, Default)]
+struct Whole {
+    write: Row,
+    atomic: Row,
+    read: Row,
+}
+
+/// An access of a warp to the whole line. The mark's thread is that of the first cell.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Row {
+    pub mark: Mark,
+    /// Cells of a thread, as a power of two.
+    pub shift: u8,
+}
+
+/// Cells that only one thread each accessed, and nobody in a way that cannot race with its like.
+#[derive(Debug)]
+struct Own {
+    owner: Owner,
+    writes: Times,
+    reads: Times,
+}
+
+/// Whose the cells of a line are.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Owner {
+    block: u32,
+    /// The first cell's.
+    thread: u16,
+    /// Cells of a thread, as a power of two.
+    shift: u8,
+    /// Which bytes of each cell were accessed.
+    bytes: u8,
+}
+
+/// When cells were accessed last, and by which instruction.
+#[derive(Debug, Default)]
+struct Times {
+    tick: [u32; LINE],
+    pc: [u32; LINE],
+}
+
+impl Times {
+    #[inline]
+    fn note(&mut self, cells: u32, tick: u32, pc: u32) {
+        let mut left = cells;
+        while left != 0 {
+            let cell = left.trailing_zeros() as usize;
+            (self.tick[cell], self.pc[cell]) = (tick, pc);
+            left &= left - 1;
+        }
+    }
+
+    fn all(mark: &Mark) -> Times {
+        Times { tick: [mark.tick; LINE], pc: [mark.pc; LINE] }
+    }
+}
+
+impl Owner {
+    fn of(row: &Row) -> Owner {
+        let Row { mark: Mark { block, thread, bytes, .. }, shift } = *row;
+        Owner { block, thread, shift, bytes }
+    }
+
+    fn thread_of(&self, cell: usize) -> u16 {
+        self.thread + (cell as u16 >> self.shift)
+    }
+
+    fn mark(&self, times: &Times, cell: usize) -> Mark {
+        let Owner { block, bytes, .. } = *self;
+        let (tick, pc) = (times.tick[cell], times.pc[cell]);
+        if tick == NONE {
+            return Mark::default();
+        }
+        Mark { tick, block, pc, thread: self.thread_of(cell), bytes, atomic: false }
+    }
+}
+
+impl Own {
+    #[inline]
+    fn note(&mut self, cells: u32, mark: &Mark, write: bool) {
+        if write {
+            self.writes.note(cells, mark.tick, mark.pc);
+            self.reads.note(cells, NONE, 0);
+        } else {
+            self.reads.note(cells, mark.tick, mark.pc);
+        }
+    }
+
+    fn cell(&self, index: usize) -> Cell {
+        let [write, read] = [&self.writes, &self.reads].map(|times| self.owner.mark(times, index));
+        let readers = if read.tick == NONE { 0 } else { 1 << read.warp() };
+        Cell { write, read, readers, since: read.tick, ..Cell::default() }
+    }
+}
+
+impl Row {
+    fn cell(&self, index: usize) -> Mark {
+        Mark { thread: self.mark.thread + (index as u16 >> self.shift), ..self.mark }
+    }
+
+    /// Whether each cell is surely ordered before the same cell of another.
+    fn is_before(&self, later: &Row, actor: &Actor<'_>) -> bool {
+        let (one, other) = (&self.mark, &later.mark);
+        one.tick == NONE
+            || (one.block, one.thread, self.shift) == (other.block, other.thread, later.shift)
+            || actor.ordered(one, other.thread) && (one.block != other.block || one.thread != other.thread)
+    }
+}
+
+impl Line {
+    fn whole(&mut self) -> Option<&mut Whole> {
+        if let Line::Clean = self {
+            *self = Line::Whole(Whole::default());
+        }
+        match self {
+            Line::Whole(whole) => Some(whole),
+            Line::Clean | Line::Own(_) | Line::Cells(_) => None,
+        }
+    }
+
+    /// Whose the cells are, if each was only accessed by one thread and in one way; none where nobody was.
+    fn owner(&self) -> Result<Option<Owner>, ()> {
+        match self {
+            Line::Clean => Ok(None),
+            Line::Whole(Whole { write, atomic, read }) => {
+                let mut rows = [write, atomic, read].into_iter().filter(|row| row.mark.tick != NONE);
+                let Some(first) = rows.next() else { return Ok(None) };
+                let alike = |row: &Row| !row.mark.atomic && Owner::of(row) == Owner::of(first);
+                if alike(first) && rows.all(alike) { Ok(Some(Owner::of(first))) } else { Err(()) }
+            }
+            Line::Own(own) => Ok(Some(own.owner)),
+            Line::Cells(_) => Err(()),
+        }
+    }
+
+    /// The cells as an owner's, whom it was found to have, if it has one.
+    fn own(&mut self, owner: Owner) -> &mut Own {
+        let own = match self {
+            Line::Clean => Own { owner, writes: Times::default(), reads: Times::default() },
+            Line::Whole(Whole { write, read, .. }) => {
+                Own { owner, writes: Times::all(&write.mark), reads: Times::all(&read.mark) }
+            }
+            Line::Own(own) => return own,
+            Line::Cells(_) => unreachable!("they have no owner"),
+        };
+        *self = Line::Own(Box::new(own));
+        match self {
+            Line::Own(own) => own,
+            _ => unreachable!("it was made an owner's"),
+        }
+    }
+
+    fn cells(&mut self) -> &mut [Cell; LINE] {
+        let cell = |whole: &Whole, index| {
+            let mut cell = Cell::default();
+            if whole.write.mark.tick != NONE {
+                cell.write = whole.write.cell(index);
+            }
+            if whole.atomic.mark.tick != NONE {
+                cell.atomic = whole.atomic.cell(index);
+            }
+            if whole.read.mark.tick != NONE {
+                cell.read = whole.read.cell(index);
+                (cell.readers, cell.since) = (1 << cell.read.warp(), cell.read.tick);
+            }
+            cell
+        };
+        match self {
+            Line::Clean => *self = Line::Cells(Box::new([Cell::default(); LINE])),
+            Line::Whole(whole) => {
+                *self = Line::Cells(Box::new(std::array::from_fn(|index| cell(whole, index))))
+            }
+            Line::Own(own) => *self = Line::Cells(Box::new(std::array::from_fn(|index| own.cell(index)))),
+            Line::Cells(_) => {}
+        }
+        match self {
+            Line::Cells(cells) => cells,
+            Line::Clean | Line::Whole(_) | Line::Own(_) => unreachable!("it was made cells"),
+        }
+    }
+}
+
+impl Shadow {
+    pub fn new(cells: usize) -> Shadow {
+        let mut lines = Vec::new();
+        lines.resize_with(cells.div_ceil(LINE), Line::default);
+        Shadow { lines, apart: 0 }
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.lines.fill_with(Line::default);
+        self.apart = 0;
+    }
+
+    /// The last write to some bytes of a cell, if there is one.
+    pub fn writer(&self, index: usize, bytes: u8) -> Option<Mark> {
+        let (write, atomic) = match &self.lines[index / LINE] {
+            Line::Clean => return None,
+            Line::Whole(whole) => (whole.write.cell(index % LINE), whole.atomic.cell(index % LINE)),
+            Line::Own(own) => (own.cell(index % LINE).write, Mark::default()),
+            Line::Cells(cells) => (cells[index % LINE].write, cells[index % LINE].atomic),
+        };
+        [write, atomic].into_iter().find(|mark| mark.tick != NONE && mark.bytes & bytes != 0)
+    }
+
+    /// The last read of a cell.
+    pub fn reader(&self, index: usize) -> Mark {
+        match &self.lines[index / LINE] {
+            Line::Clean => Mark::default(),
+            Line::Whole(whole) => whole.read.cell(index % LINE),
+            Line::Own(own) => own.cell(index % LINE).read,
+            Line::Cells(cells) => cells[index % LINE].read,
+        }
+    }
+
+    #[inline]
+    pub fn cell(&mut self, index: usize) -> &mut Cell {
+        let line = &mut self.lines[index / LINE];
+        self.apart += usize::from(matches!(line, Line::Clean | Line::Whole(_)));
+        &mut line.cells()[index % LINE]
+    }
+
+    /// Whether no more can be remembered.
+    pub fn is_full(&self) -> bool {
+        self.apart > APART_MAX
+    }
+
+    /// Notes an access of a warp to whole lines, from the first of them on: `row` is that of the first. Notes nothing, and says so, where
+    /// it may race or somebody accessed a part of a line: then each cell is to be looked at.
+    #[inline]
+    pub fn rows(&mut self, first: usize, count: usize, row: Row, write: bool, actor: &Actor<'_>) -> bool {
+        let lines = &mut self.lines[first..first + count];
+        let at = |line: usize| Row { mark: row.cell(line * LINE), ..row };
+        // No atomic access races with another.
+        let atomic = row.mark.atomic;
+        let clear = lines.iter_mut().enumerate().all(|(index, line)| {
+            let row = at(index);
+            let is_before = |earlier: &Row| atomic && earlier.mark.atomic || earlier.is_before(&row, actor);
+            line.whole().is_some_and(|whole| {
+                // A read takes the place of the one before it, which must not be forgotten.
+                let read = if write { is_before(&whole.read) } else { whole.read.is_before(&row, actor) };
+                is_before(&whole.write) && is_before(&whole.atomic) && read
+            })
+        });
+        if clear {
+            for (index, line) in lines.iter_mut().enumerate() {
+                let Line::Whole(whole) = line else { unreachable!("all are whole") };
+                match (write, atomic) {
+                    (true, true) => (whole.atomic, whole.read) = (at(index), Row::default()),
+                    (true, false) => (whole.write, whole.read) = (at(index), Row::default()),
+                    (false, _) => whole.read = at(index),
+                }
+            }
+        }
+        clear
+    }
+
+    /// Notes an access of some threads of a warp, `lanes`, to cells of their own, from the first line on: `row` is that of all threads to all of
+    /// the lines. Notes nothing, and says so, where a cell may be of another thread as well.
+    #[inline]
+    pub fn own(&mut self, first: usize, count: usize, row: Row, lanes: u32, write: bool) -> bool {
+        if row.mark.atomic {
+            return false;
+        }
+        let of = |line: usize| Owner::of(&Row { mark: row.cell(line * LINE), ..row });
+        let cells = |line: usize| spread(lanes >> (line * (LINE >> row.shift)), row.shift);
+        let is_own = |line: usize| {
+            cells(line) == 0
+                || self.lines[first + line].owner().is_ok_and(|owner| owner.is_none_or(|it| it == of(line)))
+        };
+        if !(0..count).all(is_own) {
+            return false;
+        }
+        for index in (0..count).filter(|&index| cells(index) != 0) {
+            let line = &mut self.lines[first + index];
+            self.apart += usize::from(matches!(line, Line::Clean | Line::Whole(_)));
+            line.own(of(index)).note(cells(index), &row.mark, write);
+        }
+        true
+    }
+
+    /// The same for a thread and a cell of a line; `shift` says of how many cells the access is.
+    #[inline]
+    pub fn own_cell(&mut self, index: usize, mark: &Mark, shift: u8, write: bool) -> bool {
+        if mark.atomic {
+            return false;
+        }
+        let (line, cell) = (&mut self.lines[index / LINE], index % LINE);
+        let Mark { block, thread, bytes, .. } = *mark;
+        let owner = match line.owner() {
+            Err(()) => return false,
+            Ok(Some(owner)) => owner,
+            Ok(None) => {
+                // It is guessed that lanes lie side by side, or else that a thread has all to itself.
+                let lane = usize::from(thread) % LINE;
+                let shift = if index % (LINE << shift) >> shift == lane { shift } else { LINE.ilog2() as u8 };
+                Owner { block, thread: thread - (cell as u16 >> shift), shift, bytes }
+            }
+        };
+        if (owner.block, owner.thread_of(cell), owner.bytes) != (block, thread, bytes) {
+            return false;
+        }
+        self.apart += usize::from(matches!(line, Line::Clean | Line::Whole(_)));
+        let own = line.own(owner);
+        if write {
+            (own.writes.tick[cell], own.writes.pc[cell]) = (mark.tick, mark.pc);
+            own.reads.tick[cell] = NONE;
+        } else {
+            (own.reads.tick[cell], own.reads.pc[cell]) = (mark.tick, mark.pc);
+        }
+        true
+    }
+
+    /// Lines that were written as a whole, each cell without a race, remember that alone.
+    #[inline]
+    pub fn written(&mut self, first: usize, count: usize, row: Row) {
+        for (index, line) in self.lines[first..first + count].iter_mut().enumerate() {
+            let only_written = match line {
+                Line::Clean | Line::Whole(_) => false,
+                Line::Own(_) => true,
+                // What was done atomically is not forgotten: it may race with other things than a write does.
+                Line::Cells(cells) => cells.iter().all(|cell| cell.atomic.tick == NONE),
+            };
+            if only_written {
+                let write = Row { mark: row.cell(index * LINE), ..row };
+                *line = Line::Whole(Whole { write, ..Whole::default() });
+                self.apart -= 1;
+            }
+        }
+    }
+}
+
+/// The cells of lanes, each of which has so many, as a power of two.
+#[inline]
+fn spread(lanes: u32, shift: u8) -> u32 {
+    if shift == 0 {
+        return lanes;
+    }
+    let (width, each) = (1u32 << shift, u32::MAX >> (32 - (1u32 << shift)));
+    (0..LINE as u32 >> shift).fold(0, |cells, lane| cells | (lanes >> lane & 1) * (each << (lane * width)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Clocks;
+    use super::*;
+
+    fn actor(tick: u32, clocks: &Clocks) -> Actor<'_> {
+        Actor { tick, block: 0, pc: tick, clocks, others: None }
+    }
+
+    fn row(actor: &Actor<'_>, thread: u16, shift: u8) -> Row {
+        Row { mark: actor.mark(thread, 0xF, false), shift }
+    }
+
+    #[test]
+    fn a_whole_line_falls_apart_into_what_its_cells_would_remember() {
+        let clocks = Clocks::new(4);
+        let mut shadow = Shadow::new(64);
+        let one = actor(1, &clocks);
+        assert!(shadow.rows(0, 2, row(&one, 32, 1), true, &one), "two lines of pairs");
+        // The threads that wrote may read; others race.
+        let two = actor(2, &clocks);
+        for cell in 0..64 {
+            let own = 32 + cell as u16 / 2;
+            assert!(shadow.cell(cell).read(&two, own, 0xF, false).is_none());
+            let race = shadow.cell(cell).read(&two, 0, 0xF, false).expect("nothing orders them");
+            assert_eq!((race.thread, race.pc), (own, 1));
+        }
+    }
+
+    #[test]
+    fn rows_of_other_warps_need_a_barrier() {
+        let mut clocks = Clocks::new(2);
+        let mut shadow = Shadow::new(32);
+        let one = actor(1, &clocks);
+        assert!(shadow.rows(0, 1, row(&one, 0, 0), true, &one));
+        let two = actor(2, &clocks);
+        assert!(!shadow.rows(0, 1, row(&two, 32, 0), false, &two), "it may race, so cells are asked");
+        assert!(shadow.cell(3).read(&two, 35, 0xF, false).is_some());
+        let mut shadow = Shadow::new(32);
+        assert!(shadow.rows(0, 1, row(&one, 0, 0), true, &one));
+        clocks.barrier(&[(0, 3, true), (1, 3, true)]);
+        let four = actor(4, &clocks);
+        assert!(shadow.rows(0, 1, row(&four, 32, 0), false, &four));
+        // What was read by the other warp since may not be overwritten.
+        let five = actor(5, &clocks);
+        assert!(!shadow.rows(0, 1, row(&five, 0, 0), true, &five));
+        assert!(shadow.cell(0).write(&five, 0, 0xF, false, false).is_some());
+    }
+
+    #[test]
+    fn atomic_rows_race_with_all_but_their_like() {
+        let clocks = Clocks::new(2);
+        let atomic = |actor: &Actor<'_>, thread| Row { mark: actor.mark(thread, 0xF, true), shift: 0 };
+        let mut shadow = Shadow::new(32);
+        let one = actor(1, &clocks);
+        assert!(shadow.rows(0, 1, atomic(&one, 0), true, &one));
+        let two = actor(2, &clocks);
+        assert!(shadow.rows(0, 1, atomic(&two, 32), true, &two), "another warp may add as well");
+        assert!(shadow.rows(0, 1, atomic(&two, 32), false, &two), "and may look, if it does so atomically");
+        // Of two that look, both are remembered.
+        let mut looked_at = Shadow::new(32);
+        assert!(looked_at.rows(0, 1, atomic(&one, 0), false, &one));
+        assert!(!looked_at.rows(0, 1, atomic(&two, 32), false, &two));
+        for cell in 0..32 {
+            assert!(looked_at.cell(cell).read(&two, 32 + cell as u16, 0xF, true).is_none());
+        }
+        let later = actor(3, &clocks);
+        assert!(looked_at.cell(0).write(&later, 32, 0xF, false, false).is_some());
+        // Whoever only reads races, once the line has fallen apart as well.
+        let three = actor(3, &clocks);
+        assert!(!shadow.rows(0, 1, row(&three, 0, 0), false, &three));
+        let race = shadow.cell(5).read(&three, 5, 0xF, false).expect("nothing orders them");
+        assert_eq!((race.thread, race.pc, race.atomic), (37, 2, true));
+        // An atomic write hides no plain one before it.
+        let mut shadow = Shadow::new(32);
+        assert!(shadow.rows(0, 1, row(&one, 0, 0), true, &one));
+        assert!(!shadow.rows(0, 1, atomic(&two, 32), true, &two));
+        assert!(shadow.rows(0, 1, atomic(&two, 0), true, &two), "the same threads are in order");
+        assert!(!shadow.rows(0, 1, atomic(&three, 32), true, &three));
+        assert_eq!(shadow.cell(0).write(&three, 32, 0xF, true, false).expect("a race").pc, 1);
+    }
+
+    #[test]
+    fn other_threads_of_a_warp_need_an_order_as_well() {
+        let clocks = Clocks::new(1);
+        let mut shadow = Shadow::new(64);
+        let one = actor(1, &clocks);
+        assert!(shadow.rows(0, 1, row(&one, 0, 0), true, &one));
+        let two = actor(2, &clocks);
+        assert!(!shadow.rows(0, 1, row(&two, 0, 1), false, &two), "cell 1 is now of thread 0");
+    }
+}
