@@ -292,7 +292,10 @@ impl<'a> Hearing<'a> {
 
     /// An emulated device has memory that can be weighed and traffic that can be counted, and no time.
     fn measure_device(&mut self, device: Emulated, watch: &dyn Watch) {
+        let started = Instant::now();
         let (measured, device) = hear_device(self.challenge, &self.plan(), device, watch);
+        // Kernels are emulated all the while.
+        self.caged_s += started.elapsed().as_secs_f64();
         self.measured.append(measured);
         // What went wrong at these sizes and at no smaller ones.
         let known: BTreeSet<&str> =
@@ -301,7 +304,6 @@ impl<'a> Hearing<'a> {
             |finding: &Finding| finding.outcome == Outcome::Fail && !known.contains(finding.id.as_str());
         let found: Vec<Finding> = device.findings(&[]).into_iter().filter(new).collect();
         self.examined.findings.extend(found);
-        self.caged_s += device.worked_s();
     }
 
     /// A GPU that does not work is this machine's trouble; kernels that do not work on it are the submission's.

@@ -4,18 +4,22 @@ mod measured;
 mod repeats;
 mod steps;
 
-use std::thread;
+use std::collections::BTreeSet;
+use std::slice;
 
+use rand_chacha::ChaCha8Rng;
+use rayon::prelude::*;
 use tribunal_runner::Trouble;
 
 pub use self::measured::Measured;
 pub use self::repeats::hear_repeats;
 pub(crate) use self::steps::STORES_ROWS;
-use self::steps::{memory, rounding, time, traffic};
+use self::steps::{memory, rounding, time, traffic, weigh_peak, weigh_scratch, weigh_states};
 use crate::emulated::Emulated;
 use crate::examine::{Examined, Watch, examine, examine_side_by_side};
 use crate::measure::{self, Extent, Weighed};
 use crate::on_gpu::{Memory, OnGpu};
+use crate::workload::Workloads;
 use crate::{Challenge, Dimension, Effort, Finding, Outcome, Plan, Severity, Subject};
 
 /// A play longer than this is not repeated for an interval.
@@ -70,7 +74,7 @@ pub fn hear_measurements(
     let workloads = challenge.workloads(plan);
     let mut rng = plan.seed.rng("measurements");
     watch.phase("measurements", None);
-    if let Err(trouble) = rounding(&workloads, subject, &mut rng, watch, &mut measured) {
+    if let Err(trouble) = rounding(&workloads.rounds, subject, &mut rng, watch, &mut measured) {
         measured.trouble("precision", Dimension::Completeness, &trouble);
     }
     if let Err(trouble) = memory(&workloads, scales, &mut rng, watch, &mut measured) {
@@ -82,39 +86,87 @@ pub fn hear_measurements(
     measured
 }
 
-/// All that can be measured on an emulated device: what fewer bits cost, what is kept, and what kernels ask of the memory. The device that
-/// comes back has seen it all.
+/// What is measured of an emulated device: a part that needs no other.
+struct Part<'w> {
+    /// What trouble with it is about, and where that counts. Of several troubles about one thing the first is told.
+    about: (&'static str, Dimension),
+    name: String,
+    measure: Box<Measure<'w>>,
+}
+
+type Measure<'w> = dyn Fn(&mut Emulated, &mut ChaCha8Rng, &mut Measured) -> Result<(), Trouble> + Sync + 'w;
+
+fn parts<'w>(workloads: &'w Workloads, watch: &'w dyn Watch) -> Vec<Part<'w>> {
+    let mut parts = Vec::new();
+    let mut part = |about, name, measure| parts.push(Part { about, name, measure });
+    let precision = ("precision", Dimension::Completeness);
+    for rounds in &workloads.rounds {
+        let rounded = slice::from_ref(rounds);
+        let measure = |device: &mut Emulated, rng: &mut _, measured: &mut _| {
+            rounding(rounded, device, rng, watch, measured)
+        };
+        part(precision, rounds.name(), Box::new(measure) as Box<Measure<'_>>);
+    }
+    let memory = ("memory", Dimension::Memory);
+    if let Some(scratch) = &workloads.scratch {
+        let measure = |device: &mut Emulated, rng: &mut _, measured: &mut _| {
+            weigh_scratch(scratch, device, rng, watch, measured)
+        };
+        part(memory, "scratch".to_owned(), Box::new(measure));
+    }
+    for state in &workloads.kept {
+        let kept = slice::from_ref(state);
+        let measure = |device: &mut Emulated, rng: &mut _, measured: &mut _| {
+            weigh_states(kept, device, rng, watch, measured)
+        };
+        part(memory, state.name(), Box::new(measure));
+    }
+    if let Some(weighed) = &workloads.weighed {
+        let measure = |device: &mut Emulated, rng: &mut _, measured: &mut _| {
+            weigh_peak(weighed, device, rng, watch, measured)
+        };
+        part(memory, "peak".to_owned(), Box::new(measure));
+    }
+    for workload in &workloads.counted {
+        let counted = slice::from_ref(workload);
+        let measure = |device: &mut Emulated, rng: &mut _, measured: &mut _| {
+            traffic(counted, device, rng, watch, measured)
+        };
+        part(("traffic", Dimension::Memory), workload.name(), Box::new(measure));
+    }
+    parts
+}
+
+/// All that can be measured on an emulated device: what fewer bits cost, what is kept, and what kernels ask of the memory; each on a device
+/// of its own, side by side. The device that comes back has seen it all.
 pub fn hear_device(
     challenge: &dyn Challenge,
     plan: &Plan,
-    mut device: Emulated,
+    device: Emulated,
     watch: &dyn Watch,
 ) -> (Measured, Emulated) {
     // What is counted does not depend on chance, and one size tells.
     let workloads = challenge.workloads(&Plan { effort: Effort::Quick, ..plan.clone() });
+    let parts = parts(&workloads, watch);
     watch.phase("measurements", None);
-    let mut scales = device.clone();
-    let [mut measured, mut weighed, mut counted] = [(); 3].map(|()| Measured::default());
-    // States that are weighed are about half of the work.
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            let mut rng = plan.seed.rng("memory");
-            if let Err(trouble) = memory(&workloads, &mut scales, &mut rng, watch, &mut weighed) {
-                weighed.trouble("memory", Dimension::Memory, &trouble);
-            }
-        });
-        let mut rng = plan.seed.rng("precision");
-        if let Err(trouble) = rounding(&workloads, &mut device, &mut rng, watch, &mut measured) {
-            measured.trouble("precision", Dimension::Completeness, &trouble);
+    let heard: Vec<_> = parts
+        .par_iter()
+        .map(|Part { about: (about, _), name, measure }| {
+            let (mut device, mut measured) = (device.clone(), Measured::default());
+            let mut rng = plan.seed.rng(&format!("{about} of {name}"));
+            let trouble = measure(&mut device, &mut rng, &mut measured).err();
+            (measured, device, trouble)
+        })
+        .collect();
+    let (mut all, mut whole, mut troubled) = (Measured::default(), device, BTreeSet::new());
+    for (Part { about: (about, dimension), .. }, (mut measured, device, trouble)) in parts.iter().zip(heard) {
+        if let Some(trouble) = trouble.filter(|_| troubled.insert(*about)) {
+            measured.trouble(about, *dimension, &trouble);
         }
-        let mut rng = plan.seed.rng("traffic");
-        if let Err(trouble) = traffic(&workloads, &mut device, &mut rng, watch, &mut counted) {
-            counted.trouble("traffic", Dimension::Memory, &trouble);
-        }
-    });
-    measured.append(weighed);
-    measured.append(counted);
-    (measured, device.join(scales))
+        all.append(measured);
+        whole = whole.join(device);
+    }
+    (all, whole)
 }
 
 /// Times kernels on a GPU, beside the reference where there is one. `memory` is of the same GPU.

@@ -4,7 +4,7 @@ use tribunal_contract::{DType, Manifest, TensorSpec, challenges};
 
 use super::*;
 use crate::examine::{Examined, Unwatched};
-use crate::trial::{hear_cases, hear_cases_on_device};
+use crate::trial::{hear_cases, hear_cases_on_device, hear_device};
 use crate::{Dimension, Effort, Outcome, Plan, Seed, Severity};
 
 /// The bar's softmax, as it is judged, but from PTX that lies beside its source: no compiler is asked for.
@@ -13,11 +13,20 @@ fn softmax_topk(change: impl FnOnce(String) -> String, limit_bytes: u64) -> Emul
 }
 
 fn softmax_topk_of(change: impl FnOnce(String) -> String, limit_bytes: u64) -> Result<Emulated, Fault> {
+    of_the_bar("fused_softmax_topk", "softmax_topk.ptx", change, limit_bytes)
+}
+
+fn of_the_bar(
+    challenge: &str,
+    ptx: &str,
+    change: impl FnOnce(String) -> String,
+    limit_bytes: u64,
+) -> Result<Emulated, Fault> {
     let house = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let read = |path: &str| std::fs::read_to_string(house.join(path)).expect("it is in the tree");
-    let manifest = read("specimens/fused_softmax_topk/cuda-reference/tribunal.toml");
+    let manifest = read(&format!("specimens/{challenge}/cuda-reference/tribunal.toml"));
     let manifest = Manifest::parse(&manifest, "tribunal.toml").expect("a manifest");
-    let ptx = change(read("crates/kernels/cuda/softmax_topk.ptx"));
+    let ptx = change(read(&format!("crates/kernels/cuda/{ptx}")));
     let challenge = challenges::find(manifest.challenge).expect("a contract");
     Emulated::load(challenge, manifest.kernels.expect("launches"), &ptx, limit_bytes)
 }
@@ -46,6 +55,21 @@ fn the_bar_is_right_and_clean() {
     let findings = device.findings(&[]);
     assert_eq!(findings.iter().map(|finding| finding.id.as_str()).collect::<Vec<_>>(), ["sanitizer:clean"]);
     assert_eq!(device.repeats().map(|repeats| repeats.differs), Some(None), "some calls, and none differs");
+}
+
+#[test]
+fn of_what_cannot_be_measured_the_first_trouble_is_told() {
+    let court = crate::challenges::find("layer_norm_backward").expect("a court");
+    let hear = |limit_bytes| {
+        let device = of_the_bar("layer_norm_backward", "layer_norm.ptx", |ptx| ptx, limit_bytes);
+        hear_device(court, &plan(), device.expect("kernels"), &Unwatched)
+    };
+    let (measured, device) = hear(1 << 30);
+    assert_eq!(failures(&measured.findings), [""; 0]);
+    assert_eq!(device.findings(&[])[0].id, "sanitizer:clean", "and it was seen at work");
+    let workloads = court.workloads(&plan());
+    assert!(workloads.kept.len() == 1 && workloads.weighed.is_some(), "two are about memory");
+    assert_eq!(failures(&hear(1 << 12).0.findings), ["memory:measured", "traffic:measured"]);
 }
 
 /// What a kernel of one thread is found to do whose body this is: `%rd0` are the logits, and `%rd1` the probabilities.

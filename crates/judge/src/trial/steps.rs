@@ -11,7 +11,7 @@ use crate::emulated::Emulated;
 use crate::examine::Watch;
 use crate::lead::budgets;
 use crate::measure::{self, Extent, Rate, Rough, Weighed, bandwidth};
-use crate::workload::{Scratch, Sweep, Workload, Workloads};
+use crate::workload::{KeepsState, Rounds, Scratch, Sweep, Workload, Workloads};
 use crate::{Dimension, Plan, Severity, Subject};
 
 /// Rows beyond which a call is said to store rows that it need not.
@@ -26,14 +26,15 @@ const IDLE: Duration = Duration::from_millis(20);
 /// Share of a processor that may be used meanwhile: thread pools take a moment to go to sleep.
 const BUSY: f64 = 0.25;
 
+/// What kernels ask of the memory.
 pub(super) fn traffic(
-    workloads: &Workloads,
+    counted: &[Box<dyn Workload>],
     device: &mut Emulated,
     rng: &mut ChaCha8Rng,
     watch: &dyn Watch,
     measured: &mut Measured,
 ) -> Result<(), Trouble> {
-    for workload in &workloads.counted {
+    for workload in counted {
         let name = workload.name();
         watch.step(&format!("traffic of {name}"));
         device.restart()?;
@@ -55,13 +56,13 @@ pub(super) fn traffic(
 
 /// What fewer bits cost.
 pub(super) fn rounding(
-    workloads: &Workloads,
+    rounded: &[Box<dyn Rounds>],
     subject: &mut dyn Subject,
     rng: &mut ChaCha8Rng,
     watch: &dyn Watch,
     measured: &mut Measured,
 ) -> Result<(), Trouble> {
-    for rounds in &workloads.rounds {
+    for rounds in rounded {
         let (what, name) = (rounds.what(), rounds.name());
         watch.step(&format!("error of {name}"));
         let error = rounds.error(rng, subject)?;
@@ -79,6 +80,7 @@ pub(super) fn rounding(
     Ok(())
 }
 
+/// What calls take beyond their inputs and outputs, what states keep, and what is needed at the peak.
 pub(super) fn memory(
     workloads: &Workloads,
     subject: &mut dyn Weighed,
@@ -87,15 +89,37 @@ pub(super) fn memory(
     measured: &mut Measured,
 ) -> Result<(), Trouble> {
     if let Some(scratch) = &workloads.scratch {
-        watch.step("memory beyond inputs and outputs");
-        weigh_scratch(scratch, subject, rng, measured)?;
+        weigh_scratch(scratch, subject, rng, watch, measured)?;
     }
-    for state in &workloads.kept {
+    weigh_states(&workloads.kept, subject, rng, watch, measured)?;
+    match &workloads.weighed {
+        Some(weighed) => weigh_peak(weighed, subject, rng, watch, measured),
+        None => Ok(()),
+    }
+}
+
+pub(super) fn weigh_states(
+    kept: &[Box<dyn KeepsState>],
+    subject: &mut dyn Weighed,
+    rng: &mut ChaCha8Rng,
+    watch: &dyn Watch,
+    measured: &mut Measured,
+) -> Result<(), Trouble> {
+    for state in kept {
         watch.step(&format!("memory a state of {} keeps", state.name()));
         let kept = measure::kept_bytes(state.as_ref(), subject, rng)?;
         measured.kept(state.as_ref(), kept);
     }
-    let Some([small, weighed]) = &workloads.weighed else { return Ok(()) };
+    Ok(())
+}
+
+pub(super) fn weigh_peak(
+    [small, weighed]: &[Box<dyn Workload>; 2],
+    subject: &mut dyn Weighed,
+    rng: &mut ChaCha8Rng,
+    watch: &dyn Watch,
+    measured: &mut Measured,
+) -> Result<(), Trouble> {
     watch.step("memory at the peak");
     let peak = measure::peak_bytes(small.as_ref(), weighed.as_ref(), subject, rng)?;
     let floor = weighed.peak_floor_bytes() as f64;
@@ -107,8 +131,10 @@ pub(super) fn weigh_scratch(
     scratch: &Scratch,
     subject: &mut dyn Weighed,
     rng: &mut ChaCha8Rng,
+    watch: &dyn Watch,
     measured: &mut Measured,
 ) -> Result<(), Trouble> {
+    watch.step("memory beyond inputs and outputs");
     let bytes = measure::scratch_bytes(scratch.small.as_ref(), scratch.workload.as_ref(), subject, rng)?;
     let rows = bytes / scratch.row_bytes as f64;
     let about = scratch.workload.name();
