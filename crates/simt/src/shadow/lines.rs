@@ -328,7 +328,8 @@ impl Shadow {
             Ok(None) => {
                 // It is guessed that lanes lie side by side, or else that a thread has all to itself.
                 let lane = usize::from(thread) % LINE;
-                let shift = if index % (LINE << shift) >> shift == lane { shift } else { LINE.ilog2() as u8 };
+                let beside = (index % (LINE << shift)) >> shift == lane;
+                let shift = if beside { shift } else { LINE.ilog2() as u8 };
                 Owner { block, thread: thread - (cell as u16 >> shift), shift, bytes }
             }
         };
@@ -372,7 +373,8 @@ fn spread(lanes: u32, shift: u8) -> u32 {
         return lanes;
     }
     let (width, each) = (1u32 << shift, u32::MAX >> (32 - (1u32 << shift)));
-    (0..LINE as u32 >> shift).fold(0, |cells, lane| cells | (lanes >> lane & 1) * (each << (lane * width)))
+    let of_lane = |lane: u32| if lanes >> lane & 1 == 1 { each << (lane * width) } else { 0 };
+    (0..LINE as u32 >> shift).fold(0, |cells, lane| cells | of_lane(lane))
 }
 
 #[cfg(test)]
