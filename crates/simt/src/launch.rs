@@ -72,8 +72,8 @@ pub struct Settings {
     /// What each byte holds that nobody has written, and what a lane gets from one that takes no part. Results that change with it hang on
     /// what is undefined.
     pub fill: u8,
-    /// Whether only what it leaves in memory is asked for, as of a launch that is made again: then nobody looks for races and for uses of what
-    /// nobody has written, and no access is counted.
+    /// Whether only what the launch leaves in memory is asked for, as of one that is made again: then nobody looks for races and for reads of
+    /// what nobody has written or a cache does not see, and no access is counted.
     pub results_only: bool,
 }
 

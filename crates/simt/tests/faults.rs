@@ -72,6 +72,11 @@ fn an_overrun_names_buffer_and_byte() {
     let before =
         fault("", "ld.global.u32 %r4, [%rd0+-4]; st.global.u32 [%rd1], %r4;", 2, 128, Kind::OutOfBounds);
     assert_eq!(before.detail, "reads 4 bytes 4 bytes before `x`");
+    // Half of the lanes of a row are before the buffer, by as much as a line of what is remembered.
+    let row = "mul.wide.u32 %rd5, %r0, 8; ld.param.u64 %rd6, [p1]; add.s64 %rd6, %rd6, %rd5; mov.f32 %f1, 0f3F800000;\n\
+        st.global.v2.f32 [%rd6+-128], {%f1, %f1};";
+    let half = fault("", row, 1, 32, Kind::OutOfBounds);
+    assert_eq!((half.count, half.detail.as_str()), (16, "writes 8 bytes 128 bytes before `y`"));
     let null = fault("", "mov.u64 %rd5, 0; ld.global.u32 %r4, [%rd5];", 1, 1, Kind::OutOfBounds);
     assert_eq!(null.detail, "reads 4 bytes at address 0: a null pointer");
     let shared = fault(SHARED, "mov.u64 %rd5, s; st.shared.u32 [%rd5+1024], %r0;", 1, 1, Kind::OutOfBounds);

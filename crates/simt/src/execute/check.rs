@@ -24,49 +24,62 @@ pub(super) fn take_over(group: &Group, mask: u32, warp: &Warp, block: &mut Block
     }
 }
 
-/// Notes an access to cells of so many bytes, and gives the lanes that race, with what. `same` are lanes that write what is there already.
+/// Notes an access to cells of `width` bytes, and gives the lanes that race, with what. `same` are lanes that write what is there already.
 fn note(
     shadow: &mut Shadow,
-    cell: usize,
+    width: usize,
     (group, mask, same): (&Group, u32, u32),
     request: &Request,
     actor: &Actor<'_>,
 ) -> Vec<(usize, Mark)> {
     let &Request { way, size, strong, .. } = request;
     let write = way != Way::Read;
-    let shift = (size / cell).max(1).trailing_zeros() as u8;
     // Whole lines that lanes share evenly.
-    let begin = if group.row && size >= cell { group.begin(size) } else { None };
-    let lines = begin.filter(|begin| begin.is_multiple_of(LINE * cell)).map(|begin| {
-        let mark = actor.mark(request.thread(0), ((1u32 << cell) - 1) as u8, strong);
-        (begin / (LINE * cell), size / cell, Row { mark, shift })
-    });
-    let written = lines.filter(|_| mask == u32::MAX && write && !strong);
-    let mut races = Vec::new();
-    if let Some((first, count, row)) = lines {
-        if mask == u32::MAX && shadow.rows(first, count, row, write, actor) {
-            return races;
-        }
-        if shadow.own(first, count, row, mask, write) {
-            if written.is_some() {
-                shadow.written(first, count, row);
-            }
-            return races;
-        }
+    let begin = if group.row && size >= width { group.begin(mask, size) } else { None };
+    let Some(begin) = begin.filter(|begin| begin.is_multiple_of(LINE * width)) else {
+        return note_each(shadow, width, (group, mask, same), request, actor);
+    };
+    let (line, lines) = (begin / (LINE * width), size / width);
+    let mark = actor.mark(request.thread(0), ((1u32 << width) - 1) as u8, strong);
+    let row = Row { mark, shift: lines.trailing_zeros() as u8 };
+    if mask == u32::MAX && shadow.note_rows(line, lines, row, write, actor) {
+        return Vec::new();
     }
-    let mut mask = mask;
+    let races = if shadow.note_own(line, lines, row, mask, write) {
+        Vec::new()
+    } else {
+        note_each(shadow, width, (group, mask, same), request, actor)
+    };
+    if mask == u32::MAX && write && !strong {
+        shadow.make_whole(line, lines, row);
+    }
+    races
+}
+
+/// The same, lane by lane.
+fn note_each(
+    shadow: &mut Shadow,
+    width: usize,
+    (group, mut mask, same): (&Group, u32, u32),
+    request: &Request,
+    actor: &Actor<'_>,
+) -> Vec<(usize, Mark)> {
+    let &Request { way, size, strong, .. } = request;
+    let write = way != Way::Read;
+    let shift = (size / width).max(1).trailing_zeros() as u8;
     if group.one && !write && !mask.is_power_of_two() {
         let (first, last) = (mask.trailing_zeros() as usize, 31 - mask.leading_zeros() as usize);
-        let mut words = words(group.offsets[first] as usize, size, cell);
+        let mut words = words(group.offsets[first] as usize, size, width);
         if words.all(|(word, bytes)| shadow.cell(word).may_be_read(actor, request.warp, bytes, strong)) {
             // The first and the last lane leave what all of them would.
             mask = 1 << first | 1 << last;
         }
     }
+    let mut races = Vec::new();
     for lane in lanes(mask) {
         let thread = request.thread(lane);
-        for (word, bytes) in words(group.offsets[lane] as usize, size, cell) {
-            if shadow.own_cell(word, &actor.mark(thread, bytes, strong), shift, write) {
+        for (word, bytes) in words(group.offsets[lane] as usize, size, width) {
+            if shadow.note_own_cell(word, &actor.mark(thread, bytes, strong), shift, write) {
                 continue;
             }
             let cell = shadow.cell(word);
@@ -76,11 +89,6 @@ fn note(
             };
             races.extend(race.map(|race| (lane, race)));
         }
-    }
-    if let Some((first, count, row)) = written
-        && races.is_empty()
-    {
-        shadow.written(first, count, row);
     }
     races
 }
@@ -106,7 +114,7 @@ impl Machine<'_> {
                 Target::Shared | Target::Local | Target::Nowhere => false,
             };
         if (group.one || group.row && group.target != Target::Local) && !closed {
-            let (first, last) = (group.first(), group.last());
+            let (first, last) = group.ends(group.mask);
             if first & (size - 1) == 0 && length >= size && first <= last && last <= length - size {
                 return group.mask;
             }
@@ -329,7 +337,6 @@ impl Machine<'_> {
     /// Notes plain reads of the same words that the warp did since it last met.
     pub(super) fn note_tried(&mut self, group: &Group, mask: u32, warp: &Warp, block: &Block) {
         let (shadow, cell) = match group.target {
-            _ if self.results_only => return,
             Target::Shared => (&block.shared_shadow, 4),
             Target::Global(place) => match &self.shadows[place] {
                 Some(shadow) => (shadow, cell_bytes(self.memory.at(place).element())),
@@ -408,7 +415,7 @@ mod tests {
     use super::*;
     use crate::shadow::{Cell, Clocks};
 
-    /// Warps of the block.
+    /// Warps of a block.
     const WARPS: usize = 3;
     /// Cells of the buffer.
     const CELLS: usize = 4 * LINE;
@@ -422,41 +429,49 @@ mod tests {
         }
     }
 
-    /// An access of lanes as a kernel makes them: in rows with and without gaps, of one place, of columns, and anywhere.
-    fn access(draw: &mut Draw, size: usize, warp: usize) -> Group {
-        let most = CELLS * 4 - size;
+    /// An access of lanes as a kernel makes them: in rows with and without gaps, that may begin before the buffer or end behind it, of one
+    /// place, of columns, and anywhere; and the lanes that are admitted.
+    fn access(draw: &mut Draw, size: usize, warp: usize, length: usize) -> (Group, u32) {
+        let most = length - size;
         let mask = match draw.below(3) {
             0 => u32::MAX,
             1 => (draw.below(usize::MAX) as u32).max(1),
             _ => 1 << draw.below(LANES),
         };
-        let begin = (size * LANES * draw.below(CELLS * 4 / (size * LANES))) as u64;
+        let begin = (size * LANES * draw.below((length / (size * LANES)).max(1))) as u64;
         let own = begin as usize / size;
-        let offsets: [u64; LANES] = match draw.below(6) {
+        let offsets: [u64; LANES] = match draw.below(7) {
             0..=2 => std::array::from_fn(|lane| begin + (size * lane) as u64),
             3 => [begin; LANES],
             // A place of a list of each lane's own, whose lists may lie side by side or one behind the other.
             4 => std::array::from_fn(|lane| {
-                let cells = CELLS * 4 / size;
-                (size * ((own + lane + LANES * draw.below(4) + warp) % cells)) as u64
+                let place = own + lane + LANES * draw.below(4) + warp;
+                (size * (place % (length / size))) as u64
             }),
+            5 => {
+                let begin = (size * draw.below(2 * length / size)) as u64;
+                std::array::from_fn(|lane| (begin + (size * lane) as u64).wrapping_sub(length as u64 / 2))
+            }
             _ => std::array::from_fn(|_| (draw.below(most) / size * size) as u64),
         };
         let (row, one) = (is_row(&offsets, mask, size), is_one(&offsets, mask));
-        Group { target: Target::Shared, mask, offsets, row, one }
+        let inside = lanes(mask).filter(|&lane| offsets[lane] <= most as u64);
+        let admitted = inside.fold(0, |admitted, lane| admitted | 1 << lane);
+        (Group { target: Target::Shared, mask, offsets, row, one }, admitted)
     }
 
-    /// Every cell by itself, whatever was done to its neighbours.
-    fn note_each(
+    /// What cells find that remember each by itself, whatever was done to their neighbours.
+    fn note_apart(
         cells: &mut [Cell],
-        (group, same): (&Group, u32),
+        width: usize,
+        (group, mask, same): (&Group, u32, u32),
         request: &Request,
         actor: &Actor<'_>,
     ) -> Vec<(usize, Mark)> {
         let mut races = Vec::new();
-        for lane in lanes(group.mask) {
+        for lane in lanes(mask) {
             let thread = request.thread(lane);
-            for (word, bytes) in words(group.offsets[lane] as usize, request.size, 4) {
+            for (word, bytes) in words(group.offsets[lane] as usize, request.size, width) {
                 let race = match request.way {
                     Way::Read => cells[word].read(actor, thread, bytes, request.strong),
                     Way::Write | Way::Atomic => {
@@ -473,16 +488,18 @@ mod tests {
     #[test]
     fn lines_find_the_races_that_their_cells_would() {
         let mut raced = 0;
-        for seed in 0..400 {
+        for seed in 0..1200 {
             let mut draw = Draw(seed);
+            let width = [4, 4, 2, 1][draw.below(4)];
             let mut clocks = Clocks::new(WARPS);
             let (mut shadow, mut cells) = (Shadow::new(CELLS), vec![Cell::default(); CELLS]);
             // Most of a kernel's accesses are to what is a thread's own, or after a barrier.
             let (others, orders) = (1 + draw.below(40), 1 + draw.below(4));
-            let mut warp = 0;
+            let (mut warp, mut block) = (0, 0);
             for tick in 1..120 {
                 if draw.below(others) == 0 {
                     warp = draw.below(WARPS);
+                    block = draw.below(8) as u32 / 7;
                     if draw.below(orders) != 0 {
                         let all: Vec<_> = (0..WARPS).map(|warp| (warp, tick, true)).collect();
                         clocks.barrier(&all);
@@ -491,8 +508,11 @@ mod tests {
                 if draw.below(4) == 0 {
                     clocks.meet(warp, tick);
                 }
-                let size = [4, 4, 4, 8, 16, 2][draw.below(6)];
-                let group = access(&mut draw, size, warp);
+                let size = [4, 4, 4, 8, 16, 2, 1][draw.below(7)].min(4 * width);
+                let (group, mask) = access(&mut draw, size, warp, CELLS * width);
+                if mask == 0 {
+                    continue;
+                }
                 let (way, strong) = match draw.below(20) {
                     0 => (Way::Atomic, true),
                     1 => (Way::Read, true),
@@ -501,9 +521,9 @@ mod tests {
                 };
                 let same = if draw.below(4) == 0 { u32::MAX } else { 0 };
                 let request = Request { way, size, pc: tick, strong, warp };
-                let actor = Actor { tick, block: 0, pc: tick, clocks: &clocks, others: None };
-                let found = note(&mut shadow, 4, (&group, group.mask, same), &request, &actor);
-                let due = note_each(&mut cells, (&group, same), &request, &actor);
+                let actor = Actor { tick, block, pc: tick, clocks: &clocks, others: None };
+                let found = note(&mut shadow, width, (&group, mask, same), &request, &actor);
+                let due = note_apart(&mut cells, width, (&group, mask, same), &request, &actor);
                 let racing = |races: &[(usize, Mark)]| -> Vec<_> {
                     races.iter().map(|(lane, mark)| (*lane, mark.pc, mark.thread)).collect()
                 };

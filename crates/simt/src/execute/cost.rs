@@ -57,20 +57,11 @@ impl Machine<'_> {
             Target::Global(place) => {
                 let write = request.way != Way::Read;
                 let (asked, sectors) = if group.one || group.row && is_without_gaps(mask) {
-                    let first = group.offsets[mask.trailing_zeros() as usize];
+                    let (first, _) = group.ends(mask);
                     let bytes = if group.one { request.size as u64 } else { bytes };
                     let (first, last) = (first / SECTOR, (first + bytes - 1) / SECTOR);
                     self.counts.touch(place, write, first, last - first + 1);
                     (bytes, last - first + 1)
-                } else if group.row {
-                    let (mut sectors, mut last) = (0, u64::MAX);
-                    for sector in lanes(mask).map(|lane| group.offsets[lane] / SECTOR) {
-                        if sector != last {
-                            self.counts.touch(place, write, sector, 1);
-                            (sectors, last) = (sectors + 1, sector);
-                        }
-                    }
-                    (bytes, sectors)
                 } else {
                     // An aligned access of at most 16 bytes lies in one sector, and is the same as another or apart from it.
                     let mut places = [0; LANES];

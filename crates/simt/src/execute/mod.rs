@@ -203,7 +203,7 @@ pub(crate) struct Machine<'a> {
     schedule: Schedule,
     /// What memory holds that nobody has written.
     fill: u8,
-    /// Whether nobody asks what is wrong with accesses, and what they cost.
+    /// Whether nobody looks for races and uses of what nobody has written, nor counts what accesses cost.
     results_only: bool,
     random: u64,
     until: Instant,

@@ -32,19 +32,14 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// The offset of the first lane.
-    pub(super) fn first(&self) -> u64 {
-        self.offsets[self.mask.trailing_zeros() as usize]
+    /// The offsets of the first and the last of some lanes.
+    pub(super) fn ends(&self, mask: u32) -> (u64, u64) {
+        (self.offsets[mask.trailing_zeros() as usize], self.offsets[31 - mask.leading_zeros() as usize])
     }
 
-    /// The offset of the last lane.
-    pub(super) fn last(&self) -> u64 {
-        self.offsets[31 - self.mask.leading_zeros() as usize]
-    }
-
-    /// Where the first of all 32 lanes of a row would go to; none if that is before the place begins.
-    pub(super) fn begin(&self, size: usize) -> Option<usize> {
-        (self.first() as usize).checked_sub(self.mask.trailing_zeros() as usize * size)
+    /// Where the first of all 32 lanes of a row would go to, by those of them that go to the place; none if that is before it begins.
+    pub(super) fn begin(&self, mask: u32, size: usize) -> Option<usize> {
+        (self.ends(mask).0 as usize).checked_sub(mask.trailing_zeros() as usize * size)
     }
 
     /// What tells where a lane goes to from all other places that threads share.
@@ -132,7 +127,7 @@ pub(super) fn is_row(offsets: &[u64; LANES], mask: u32, size: usize) -> bool {
     off == 0
 }
 
-/// Whether lanes have none between them that is not one of them.
+/// Whether no lane between the first and the last is left out.
 pub(super) fn is_without_gaps(mask: u32) -> bool {
     let span = mask >> mask.trailing_zeros();
     span & span.wrapping_add(1) == 0

@@ -1,20 +1,21 @@
-//! What is remembered of the words of a buffer: of whole lines where warps access whole lines, and word by word elsewhere.
+//! What is remembered of the words of a buffer, its cells: of whole lines where warps access whole lines, of lines of owners where each thread
+//! has cells of its own, and cell by cell elsewhere.
 
 use super::{Actor, Cell, Mark, NONE};
 
 /// Cells of a buffer, 32 to a line.
 ///
 /// What warps mostly do is to access whole lines, lane by lane. Such a line remembers one mark for all of its cells. Next to that they let each
-/// thread access cells of its own; such a line remembers when and where, and not who. As soon as somebody does something else with a part of
-/// a line, each of its cells remembers all by itself, until the whole is written again.
+/// thread access cells of its own; such a line remembers once whose they are, and of each cell when it was used and by which instruction. As
+/// soon as somebody does something else with a part of a line, each of its cells remembers all by itself, until the whole is written again.
 #[derive(Debug, Default)]
 pub(crate) struct Shadow {
     lines: Vec<Line>,
-    /// How many of them have fallen apart into cells.
+    /// How many of them have fallen apart, into cells or into what is whose.
     apart: usize,
 }
 
-/// Lines of a buffer that may fall apart: a gigabyte of cells.
+/// Lines of a buffer that may fall apart: a gigabyte if all do so into cells.
 const APART_MAX: usize = 1 << 19;
 
 /// Cells of a line.
@@ -152,6 +153,11 @@ impl Line {
         }
     }
 
+    /// Whether it has not fallen apart.
+    fn is_together(&self) -> bool {
+        matches!(self, Line::Clean | Line::Whole(_))
+    }
+
     /// Whose the cells are, if each was only accessed by one thread and in one way; none where nobody was.
     fn owner(&self) -> Result<Option<Owner>, ()> {
         match self {
@@ -167,7 +173,7 @@ impl Line {
         }
     }
 
-    /// The cells as an owner's, whom it was found to have, if it has one.
+    /// Makes it a line of this owner's cells, who was found to be theirs if they had one.
     fn own(&mut self, owner: Owner) -> &mut Own {
         let own = match self {
             Line::Clean => Own { owner, writes: Times::default(), reads: Times::default() },
@@ -251,7 +257,7 @@ impl Shadow {
     #[inline]
     pub fn cell(&mut self, index: usize) -> &mut Cell {
         let line = &mut self.lines[index / LINE];
-        self.apart += usize::from(matches!(line, Line::Clean | Line::Whole(_)));
+        self.apart += usize::from(line.is_together());
         &mut line.cells()[index % LINE]
     }
 
@@ -263,7 +269,14 @@ impl Shadow {
     /// Notes an access of a warp to whole lines, from the first of them on: `row` is that of the first. Notes nothing, and says so, where
     /// it may race or somebody accessed a part of a line: then each cell is to be looked at.
     #[inline]
-    pub fn rows(&mut self, first: usize, count: usize, row: Row, write: bool, actor: &Actor<'_>) -> bool {
+    pub fn note_rows(
+        &mut self,
+        first: usize,
+        count: usize,
+        row: Row,
+        write: bool,
+        actor: &Actor<'_>,
+    ) -> bool {
         let lines = &mut self.lines[first..first + count];
         let at = |line: usize| Row { mark: row.cell(line * LINE), ..row };
         // No atomic access races with another.
@@ -293,7 +306,7 @@ impl Shadow {
     /// Notes an access of some threads of a warp, `lanes`, to cells of their own, from the first line on: `row` is that of all threads to all of
     /// the lines. Notes nothing, and says so, where a cell may be of another thread as well.
     #[inline]
-    pub fn own(&mut self, first: usize, count: usize, row: Row, lanes: u32, write: bool) -> bool {
+    pub fn note_own(&mut self, first: usize, count: usize, row: Row, lanes: u32, write: bool) -> bool {
         if row.mark.atomic {
             return false;
         }
@@ -308,7 +321,7 @@ impl Shadow {
         }
         for index in (0..count).filter(|&index| cells(index) != 0) {
             let line = &mut self.lines[first + index];
-            self.apart += usize::from(matches!(line, Line::Clean | Line::Whole(_)));
+            self.apart += usize::from(line.is_together());
             line.own(of(index)).note(cells(index), &row.mark, write);
         }
         true
@@ -316,7 +329,7 @@ impl Shadow {
 
     /// The same for a thread and a cell of a line; `shift` says of how many cells the access is.
     #[inline]
-    pub fn own_cell(&mut self, index: usize, mark: &Mark, shift: u8, write: bool) -> bool {
+    pub fn note_own_cell(&mut self, index: usize, mark: &Mark, shift: u8, write: bool) -> bool {
         if mark.atomic {
             return false;
         }
@@ -336,20 +349,14 @@ impl Shadow {
         if (owner.block, owner.thread_of(cell), owner.bytes) != (block, thread, bytes) {
             return false;
         }
-        self.apart += usize::from(matches!(line, Line::Clean | Line::Whole(_)));
-        let own = line.own(owner);
-        if write {
-            (own.writes.tick[cell], own.writes.pc[cell]) = (mark.tick, mark.pc);
-            own.reads.tick[cell] = NONE;
-        } else {
-            (own.reads.tick[cell], own.reads.pc[cell]) = (mark.tick, mark.pc);
-        }
+        self.apart += usize::from(line.is_together());
+        line.own(owner).note(1 << cell, mark, write);
         true
     }
 
-    /// Lines that were written as a whole, each cell without a race, remember that alone.
+    /// Lines that were written as a whole remember that alone.
     #[inline]
-    pub fn written(&mut self, first: usize, count: usize, row: Row) {
+    pub fn make_whole(&mut self, first: usize, count: usize, row: Row) {
         for (index, line) in self.lines[first..first + count].iter_mut().enumerate() {
             let only_written = match line {
                 Line::Clean | Line::Whole(_) => false,
@@ -395,7 +402,7 @@ mod tests {
         let clocks = Clocks::new(4);
         let mut shadow = Shadow::new(64);
         let one = actor(1, &clocks);
-        assert!(shadow.rows(0, 2, row(&one, 32, 1), true, &one), "two lines of pairs");
+        assert!(shadow.note_rows(0, 2, row(&one, 32, 1), true, &one), "two lines of pairs");
         // The threads that wrote may read; others race.
         let two = actor(2, &clocks);
         for cell in 0..64 {
@@ -411,18 +418,18 @@ mod tests {
         let mut clocks = Clocks::new(2);
         let mut shadow = Shadow::new(32);
         let one = actor(1, &clocks);
-        assert!(shadow.rows(0, 1, row(&one, 0, 0), true, &one));
+        assert!(shadow.note_rows(0, 1, row(&one, 0, 0), true, &one));
         let two = actor(2, &clocks);
-        assert!(!shadow.rows(0, 1, row(&two, 32, 0), false, &two), "it may race, so cells are asked");
+        assert!(!shadow.note_rows(0, 1, row(&two, 32, 0), false, &two), "it may race, so cells are asked");
         assert!(shadow.cell(3).read(&two, 35, 0xF, false).is_some());
         let mut shadow = Shadow::new(32);
-        assert!(shadow.rows(0, 1, row(&one, 0, 0), true, &one));
+        assert!(shadow.note_rows(0, 1, row(&one, 0, 0), true, &one));
         clocks.barrier(&[(0, 3, true), (1, 3, true)]);
         let four = actor(4, &clocks);
-        assert!(shadow.rows(0, 1, row(&four, 32, 0), false, &four));
+        assert!(shadow.note_rows(0, 1, row(&four, 32, 0), false, &four));
         // What was read by the other warp since may not be overwritten.
         let five = actor(5, &clocks);
-        assert!(!shadow.rows(0, 1, row(&five, 0, 0), true, &five));
+        assert!(!shadow.note_rows(0, 1, row(&five, 0, 0), true, &five));
         assert!(shadow.cell(0).write(&five, 0, 0xF, false, false).is_some());
     }
 
@@ -432,14 +439,17 @@ mod tests {
         let atomic = |actor: &Actor<'_>, thread| Row { mark: actor.mark(thread, 0xF, true), shift: 0 };
         let mut shadow = Shadow::new(32);
         let one = actor(1, &clocks);
-        assert!(shadow.rows(0, 1, atomic(&one, 0), true, &one));
+        assert!(shadow.note_rows(0, 1, atomic(&one, 0), true, &one));
         let two = actor(2, &clocks);
-        assert!(shadow.rows(0, 1, atomic(&two, 32), true, &two), "another warp may add as well");
-        assert!(shadow.rows(0, 1, atomic(&two, 32), false, &two), "and may look, if it does so atomically");
+        assert!(shadow.note_rows(0, 1, atomic(&two, 32), true, &two), "another warp may add as well");
+        assert!(
+            shadow.note_rows(0, 1, atomic(&two, 32), false, &two),
+            "and may look, if it does so atomically"
+        );
         // Of two that look, both are remembered.
         let mut looked_at = Shadow::new(32);
-        assert!(looked_at.rows(0, 1, atomic(&one, 0), false, &one));
-        assert!(!looked_at.rows(0, 1, atomic(&two, 32), false, &two));
+        assert!(looked_at.note_rows(0, 1, atomic(&one, 0), false, &one));
+        assert!(!looked_at.note_rows(0, 1, atomic(&two, 32), false, &two));
         for cell in 0..32 {
             assert!(looked_at.cell(cell).read(&two, 32 + cell as u16, 0xF, true).is_none());
         }
@@ -447,15 +457,15 @@ mod tests {
         assert!(looked_at.cell(0).write(&later, 32, 0xF, false, false).is_some());
         // Whoever only reads races, once the line has fallen apart as well.
         let three = actor(3, &clocks);
-        assert!(!shadow.rows(0, 1, row(&three, 0, 0), false, &three));
+        assert!(!shadow.note_rows(0, 1, row(&three, 0, 0), false, &three));
         let race = shadow.cell(5).read(&three, 5, 0xF, false).expect("nothing orders them");
         assert_eq!((race.thread, race.pc, race.atomic), (37, 2, true));
         // An atomic write hides no plain one before it.
         let mut shadow = Shadow::new(32);
-        assert!(shadow.rows(0, 1, row(&one, 0, 0), true, &one));
-        assert!(!shadow.rows(0, 1, atomic(&two, 32), true, &two));
-        assert!(shadow.rows(0, 1, atomic(&two, 0), true, &two), "the same threads are in order");
-        assert!(!shadow.rows(0, 1, atomic(&three, 32), true, &three));
+        assert!(shadow.note_rows(0, 1, row(&one, 0, 0), true, &one));
+        assert!(!shadow.note_rows(0, 1, atomic(&two, 32), true, &two));
+        assert!(shadow.note_rows(0, 1, atomic(&two, 0), true, &two), "the same threads are in order");
+        assert!(!shadow.note_rows(0, 1, atomic(&three, 32), true, &three));
         assert_eq!(shadow.cell(0).write(&three, 32, 0xF, true, false).expect("a race").pc, 1);
     }
 
@@ -464,8 +474,8 @@ mod tests {
         let clocks = Clocks::new(1);
         let mut shadow = Shadow::new(64);
         let one = actor(1, &clocks);
-        assert!(shadow.rows(0, 1, row(&one, 0, 0), true, &one));
+        assert!(shadow.note_rows(0, 1, row(&one, 0, 0), true, &one));
         let two = actor(2, &clocks);
-        assert!(!shadow.rows(0, 1, row(&two, 0, 1), false, &two), "cell 1 is now of thread 0");
+        assert!(!shadow.note_rows(0, 1, row(&two, 0, 1), false, &two), "cell 1 is now of thread 0");
     }
 }

@@ -36,7 +36,7 @@ pub fn run(
     let settings = Settings { schedule, limit: 5_000_000, ..Settings::default() };
     let mut given = memory.clone();
     let report = execute::launch(kernel, &launch, memory, &settings).expect("a launch that is one");
-    // Of one that is given up for what has to be followed more is done where nothing is.
+    // A launch that is given up because there is too much to follow goes on where nothing is followed.
     if report.faults.iter().all(|fault| fault.kind != Kind::Endless) {
         assert_same_results(kernel, &launch, &settings, &mut given, (&report, memory));
     }
