@@ -145,6 +145,13 @@ impl Emulated {
         self.worked_s
     }
 
+    /// Forgets all that is in its memory, as a new process would.
+    pub fn clear(&mut self) {
+        self.states.clear();
+        self.variables.clear();
+        self.memory = Memory::new();
+    }
+
     /// What was wrong with how kernels did their work in these cases, whatever their answers were; a pass if nothing was.
     pub fn findings(&self, cases: &[Box<dyn Case>]) -> Vec<Finding> {
         self.record.findings(cases)
@@ -487,9 +494,7 @@ impl Subject for Emulated {
     }
 
     fn restart(&mut self) -> Result<(), Trouble> {
-        self.states.clear();
-        self.variables.clear();
-        self.memory = Memory::new();
+        self.clear();
         Ok(())
     }
 }

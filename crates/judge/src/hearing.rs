@@ -294,7 +294,7 @@ impl<'a> Hearing<'a> {
     fn measure_device(&mut self, device: Emulated, watch: &dyn Watch) {
         let started = Instant::now();
         let (measured, device) = hear_device(self.challenge, &self.plan(), device, watch);
-        // Kernels are emulated all the while.
+        // Next to all of this is emulation; the inputs and what they are held to take little.
         self.caged_s += started.elapsed().as_secs_f64();
         self.measured.append(measured);
         // What went wrong at these sizes and at no smaller ones.

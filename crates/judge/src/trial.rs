@@ -4,22 +4,22 @@ mod measured;
 mod repeats;
 mod steps;
 
-use std::collections::BTreeSet;
-use std::slice;
+use std::collections::BTreeMap;
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 
-use rand_chacha::ChaCha8Rng;
-use rayon::prelude::*;
 use tribunal_runner::Trouble;
 
 pub use self::measured::Measured;
 pub use self::repeats::hear_repeats;
 pub(crate) use self::steps::STORES_ROWS;
-use self::steps::{memory, rounding, time, traffic, weigh_peak, weigh_scratch, weigh_states};
+use self::steps::{Part, memory, precision, time};
 use crate::emulated::Emulated;
 use crate::examine::{Examined, Watch, examine, examine_side_by_side};
 use crate::measure::{self, Extent, Weighed};
 use crate::on_gpu::{Memory, OnGpu};
-use crate::workload::Workloads;
 use crate::{Challenge, Dimension, Effort, Finding, Outcome, Plan, Severity, Subject};
 
 /// A play longer than this is not repeated for an interval.
@@ -35,8 +35,8 @@ pub fn hear_cases(
     examine(&challenge.cases(plan), subject, plan.seed, watch)
 }
 
-/// How many emulated devices share the cases of a submission: always as many, since memory that a kernel keeps from call to call is of one of
-/// them.
+/// How many emulated devices are at work on a submission: for its cases always as many, since memory that a kernel keeps from call to call is
+/// of one of them.
 const DEVICES: usize = 2;
 
 /// Puts an emulated device to every case, beside one that is alike.
@@ -74,7 +74,7 @@ pub fn hear_measurements(
     let workloads = challenge.workloads(plan);
     let mut rng = plan.seed.rng("measurements");
     watch.phase("measurements", None);
-    if let Err(trouble) = rounding(&workloads.rounds, subject, &mut rng, watch, &mut measured) {
+    if let Err(trouble) = precision(&workloads, subject, &mut rng, watch, &mut measured) {
         measured.trouble("precision", Dimension::Completeness, &trouble);
     }
     if let Err(trouble) = memory(&workloads, scales, &mut rng, watch, &mut measured) {
@@ -86,59 +86,8 @@ pub fn hear_measurements(
     measured
 }
 
-/// What is measured of an emulated device: a part that needs no other.
-struct Part<'w> {
-    /// What trouble with it is about, and where that counts. Of several troubles about one thing the first is told.
-    about: (&'static str, Dimension),
-    name: String,
-    measure: Box<Measure<'w>>,
-}
-
-type Measure<'w> = dyn Fn(&mut Emulated, &mut ChaCha8Rng, &mut Measured) -> Result<(), Trouble> + Sync + 'w;
-
-fn parts<'w>(workloads: &'w Workloads, watch: &'w dyn Watch) -> Vec<Part<'w>> {
-    let mut parts = Vec::new();
-    let mut part = |about, name, measure| parts.push(Part { about, name, measure });
-    let precision = ("precision", Dimension::Completeness);
-    for rounds in &workloads.rounds {
-        let rounded = slice::from_ref(rounds);
-        let measure = |device: &mut Emulated, rng: &mut _, measured: &mut _| {
-            rounding(rounded, device, rng, watch, measured)
-        };
-        part(precision, rounds.name(), Box::new(measure) as Box<Measure<'_>>);
-    }
-    let memory = ("memory", Dimension::Memory);
-    if let Some(scratch) = &workloads.scratch {
-        let measure = |device: &mut Emulated, rng: &mut _, measured: &mut _| {
-            weigh_scratch(scratch, device, rng, watch, measured)
-        };
-        part(memory, "scratch".to_owned(), Box::new(measure));
-    }
-    for state in &workloads.kept {
-        let kept = slice::from_ref(state);
-        let measure = |device: &mut Emulated, rng: &mut _, measured: &mut _| {
-            weigh_states(kept, device, rng, watch, measured)
-        };
-        part(memory, state.name(), Box::new(measure));
-    }
-    if let Some(weighed) = &workloads.weighed {
-        let measure = |device: &mut Emulated, rng: &mut _, measured: &mut _| {
-            weigh_peak(weighed, device, rng, watch, measured)
-        };
-        part(memory, "peak".to_owned(), Box::new(measure));
-    }
-    for workload in &workloads.counted {
-        let counted = slice::from_ref(workload);
-        let measure = |device: &mut Emulated, rng: &mut _, measured: &mut _| {
-            traffic(counted, device, rng, watch, measured)
-        };
-        part(("traffic", Dimension::Memory), workload.name(), Box::new(measure));
-    }
-    parts
-}
-
-/// All that can be measured on an emulated device: what fewer bits cost, what is kept, and what kernels ask of the memory; each on a device
-/// of its own, side by side. The device that comes back has seen it all.
+/// All that can be measured on an emulated device that is fresh: what fewer bits cost, what is kept, and what kernels ask of the memory; each
+/// part on a device of its own, and two at a time. The device that comes back has seen it all.
 pub fn hear_device(
     challenge: &dyn Challenge,
     plan: &Plan,
@@ -147,22 +96,43 @@ pub fn hear_device(
 ) -> (Measured, Emulated) {
     // What is counted does not depend on chance, and one size tells.
     let workloads = challenge.workloads(&Plan { effort: Effort::Quick, ..plan.clone() });
-    let parts = parts(&workloads, watch);
     watch.phase("measurements", None);
-    let heard: Vec<_> = parts
-        .par_iter()
-        .map(|Part { about: (about, _), name, measure }| {
+    let parts = Part::all(&workloads);
+    let next = AtomicUsize::new(0);
+    // The first part of each topic that came to nothing: those behind it are left out, whether they were begun or not.
+    let troubled = Mutex::new(BTreeMap::new());
+    let is_left_out = |index: usize| {
+        let troubled = troubled.lock().unwrap_or_else(PoisonError::into_inner);
+        troubled.get(parts[index].topic().0).is_some_and(|first| *first < index)
+    };
+    let hear = || {
+        let mut heard = Vec::new();
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(part) = parts.get(index) else { return heard };
+            if is_left_out(index) {
+                continue;
+            }
+            let (topic, dimension) = part.topic();
             let (mut device, mut measured) = (device.clone(), Measured::default());
-            let mut rng = plan.seed.rng(&format!("{about} of {name}"));
-            let trouble = measure(&mut device, &mut rng, &mut measured).err();
-            (measured, device, trouble)
-        })
-        .collect();
-    let (mut all, mut whole, mut troubled) = (Measured::default(), device, BTreeSet::new());
-    for (Part { about: (about, dimension), .. }, (mut measured, device, trouble)) in parts.iter().zip(heard) {
-        if let Some(trouble) = trouble.filter(|_| troubled.insert(*about)) {
-            measured.trouble(about, *dimension, &trouble);
+            let mut rng = plan.seed.rng(&format!("{topic} of {}", part.name()));
+            if let Err(trouble) = part.measure(&mut device, &mut rng, watch, &mut measured) {
+                measured.trouble(topic, dimension, &trouble);
+                let mut troubled = troubled.lock().unwrap_or_else(PoisonError::into_inner);
+                let first = troubled.entry(topic).or_insert(index);
+                *first = index.min(*first);
+            }
+            device.clear();
+            heard.push((index, measured, device));
         }
+    };
+    let mut heard: Vec<_> = thread::scope(|scope| {
+        let hands: Vec<_> = (0..DEVICES).map(|_| scope.spawn(hear)).collect();
+        hands.into_iter().flat_map(|hand| hand.join().unwrap_or_else(|why| resume_unwind(why))).collect()
+    });
+    heard.sort_by_key(|(index, ..)| *index);
+    let (mut all, mut whole) = (Measured::default(), device.clone());
+    for (_, measured, device) in heard.into_iter().filter(|(index, ..)| !is_left_out(*index)) {
         all.append(measured);
         whole = whole.join(device);
     }

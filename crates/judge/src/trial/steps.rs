@@ -26,57 +26,154 @@ const IDLE: Duration = Duration::from_millis(20);
 /// Share of a processor that may be used meanwhile: thread pools take a moment to go to sleep.
 const BUSY: f64 = 0.25;
 
+/// What is measured by itself, whatever else is.
+pub(super) enum Part<'w> {
+    Rounds(&'w dyn Rounds),
+    Scratch(&'w Scratch),
+    Kept(&'w dyn KeepsState),
+    Peak(&'w [Box<dyn Workload>; 2]),
+    Traffic(&'w dyn Workload),
+}
+
+impl<'w> Part<'w> {
+    /// All that an emulated device can tell.
+    pub fn all(workloads: &'w Workloads) -> Vec<Self> {
+        let traffic = workloads.counted.iter().map(|workload| Part::Traffic(workload.as_ref()));
+        Part::of_precision(workloads).chain(Part::of_memory(workloads)).chain(traffic).collect()
+    }
+
+    fn of_precision(workloads: &'w Workloads) -> impl Iterator<Item = Self> {
+        workloads.rounds.iter().map(|rounds| Part::Rounds(rounds.as_ref()))
+    }
+
+    fn of_memory(workloads: &'w Workloads) -> impl Iterator<Item = Self> {
+        let kept = workloads.kept.iter().map(|state| Part::Kept(state.as_ref()));
+        workloads
+            .scratch
+            .iter()
+            .map(Part::Scratch)
+            .chain(kept)
+            .chain(workloads.weighed.iter().map(Part::Peak))
+    }
+
+    /// What trouble with it is about, and where that counts.
+    pub fn topic(&self) -> (&'static str, Dimension) {
+        match self {
+            Part::Rounds(_) => ("precision", Dimension::Completeness),
+            Part::Scratch(_) | Part::Kept(_) | Part::Peak(_) => ("memory", Dimension::Memory),
+            Part::Traffic(_) => ("traffic", Dimension::Memory),
+        }
+    }
+
+    /// Of no other of its topic.
+    pub fn name(&self) -> String {
+        match self {
+            Part::Rounds(rounds) => rounds.name(),
+            Part::Scratch(_) => "calls".to_owned(),
+            Part::Kept(state) => format!("a state, {}", state.name()),
+            Part::Peak(_) => "the peak".to_owned(),
+            Part::Traffic(workload) => workload.name(),
+        }
+    }
+
+    pub fn measure(
+        &self,
+        device: &mut Emulated,
+        rng: &mut ChaCha8Rng,
+        watch: &dyn Watch,
+        measured: &mut Measured,
+    ) -> Result<(), Trouble> {
+        match self {
+            Part::Rounds(rounds) => rounding(*rounds, device, rng, watch, measured),
+            Part::Traffic(workload) => traffic(*workload, device, rng, watch, measured),
+            Part::Scratch(_) | Part::Kept(_) | Part::Peak(_) => self.weigh(device, rng, watch, measured),
+        }
+    }
+
+    fn weigh(
+        &self,
+        subject: &mut dyn Weighed,
+        rng: &mut ChaCha8Rng,
+        watch: &dyn Watch,
+        measured: &mut Measured,
+    ) -> Result<(), Trouble> {
+        match self {
+            Part::Scratch(scratch) => {
+                watch.step("memory beyond inputs and outputs");
+                weigh_scratch(scratch, subject, rng, measured)?;
+            }
+            Part::Kept(state) => {
+                watch.step(&format!("memory a state of {} keeps", state.name()));
+                measured.kept(*state, measure::kept_bytes(*state, subject, rng)?);
+            }
+            Part::Peak([small, weighed]) => {
+                watch.step("memory at the peak");
+                let peak = measure::peak_bytes(small.as_ref(), weighed.as_ref(), subject, rng)?;
+                let floor = weighed.peak_floor_bytes() as f64;
+                measured.measurements.push(plain("peak_bytes", &weighed.name(), peak, "B", floor));
+            }
+            Part::Rounds(_) | Part::Traffic(_) => unreachable!("these are not about memory that is kept"),
+        }
+        Ok(())
+    }
+}
+
 /// What kernels ask of the memory.
-pub(super) fn traffic(
-    counted: &[Box<dyn Workload>],
+fn traffic(
+    workload: &dyn Workload,
     device: &mut Emulated,
     rng: &mut ChaCha8Rng,
     watch: &dyn Watch,
     measured: &mut Measured,
 ) -> Result<(), Trouble> {
-    for workload in counted {
-        let name = workload.name();
-        watch.step(&format!("traffic of {name}"));
-        device.restart()?;
-        device.take_traffic();
-        let play = workload.play(rng, device)?;
-        if let Some(why) = play.wrong {
-            let message = format!("the answer that was counted on is wrong: {why}");
-            measured.push_finding(
-                &format!("memory/traffic/{}", name.replace(' ', "/")),
-                "counted_results_right",
-                Dimension::Memory,
-                Some((Severity::Major, message, None)),
-            );
-        }
-        measured.traffic(&name, &device.take_traffic(), workload.state_bytes());
+    let name = workload.name();
+    watch.step(&format!("traffic of {name}"));
+    device.restart()?;
+    device.take_traffic();
+    let play = workload.play(rng, device)?;
+    if let Some(why) = play.wrong {
+        let message = format!("the answer that was counted on is wrong: {why}");
+        measured.push_finding(
+            &format!("memory/traffic/{}", name.replace(' ', "/")),
+            "counted_results_right",
+            Dimension::Memory,
+            Some((Severity::Major, message, None)),
+        );
     }
+    measured.traffic(&name, &device.take_traffic(), workload.state_bytes());
     Ok(())
 }
 
 /// What fewer bits cost.
-pub(super) fn rounding(
-    rounded: &[Box<dyn Rounds>],
+pub(super) fn precision(
+    workloads: &Workloads,
     subject: &mut dyn Subject,
     rng: &mut ChaCha8Rng,
     watch: &dyn Watch,
     measured: &mut Measured,
 ) -> Result<(), Trouble> {
-    for rounds in rounded {
-        let (what, name) = (rounds.what(), rounds.name());
-        watch.step(&format!("error of {name}"));
-        let error = rounds.error(rng, subject)?;
-        measured.measurements.push(without_floor(what, &name, error.mean, "1"));
-        let failed = (!(error.used <= 1.0)).then(|| {
-            let message =
-                format!("{name}: answers are off by {} of what the bits explain", budgets(error.used));
-            (Severity::Major, message, None)
-        });
-        let about = format!("precision/{}", name.replace(", ", "/").replace(' ', "_"));
-        measured.push_finding(&about, "no_coarser_than_its_bits", Dimension::Completeness, failed);
-        let finding = measured.findings.last_mut().expect("it was just pushed");
-        (finding.used, finding.limit) = (error.used.is_finite().then_some(error.used), Some(1.0));
-    }
+    workloads.rounds.iter().try_for_each(|rounds| rounding(rounds.as_ref(), subject, rng, watch, measured))
+}
+
+fn rounding(
+    rounds: &dyn Rounds,
+    subject: &mut dyn Subject,
+    rng: &mut ChaCha8Rng,
+    watch: &dyn Watch,
+    measured: &mut Measured,
+) -> Result<(), Trouble> {
+    let (what, name) = (rounds.what(), rounds.name());
+    watch.step(&format!("error of {name}"));
+    let error = rounds.error(rng, subject)?;
+    measured.measurements.push(without_floor(what, &name, error.mean, "1"));
+    let failed = (!(error.used <= 1.0)).then(|| {
+        let message = format!("{name}: answers are off by {} of what the bits explain", budgets(error.used));
+        (Severity::Major, message, None)
+    });
+    let about = format!("precision/{}", name.replace(", ", "/").replace(' ', "_"));
+    measured.push_finding(&about, "no_coarser_than_its_bits", Dimension::Completeness, failed);
+    let finding = measured.findings.last_mut().expect("it was just pushed");
+    (finding.used, finding.limit) = (error.used.is_finite().then_some(error.used), Some(1.0));
     Ok(())
 }
 
@@ -88,53 +185,15 @@ pub(super) fn memory(
     watch: &dyn Watch,
     measured: &mut Measured,
 ) -> Result<(), Trouble> {
-    if let Some(scratch) = &workloads.scratch {
-        weigh_scratch(scratch, subject, rng, watch, measured)?;
-    }
-    weigh_states(&workloads.kept, subject, rng, watch, measured)?;
-    match &workloads.weighed {
-        Some(weighed) => weigh_peak(weighed, subject, rng, watch, measured),
-        None => Ok(()),
-    }
+    Part::of_memory(workloads).try_for_each(|part| part.weigh(subject, rng, watch, measured))
 }
 
-pub(super) fn weigh_states(
-    kept: &[Box<dyn KeepsState>],
-    subject: &mut dyn Weighed,
-    rng: &mut ChaCha8Rng,
-    watch: &dyn Watch,
-    measured: &mut Measured,
-) -> Result<(), Trouble> {
-    for state in kept {
-        watch.step(&format!("memory a state of {} keeps", state.name()));
-        let kept = measure::kept_bytes(state.as_ref(), subject, rng)?;
-        measured.kept(state.as_ref(), kept);
-    }
-    Ok(())
-}
-
-pub(super) fn weigh_peak(
-    [small, weighed]: &[Box<dyn Workload>; 2],
-    subject: &mut dyn Weighed,
-    rng: &mut ChaCha8Rng,
-    watch: &dyn Watch,
-    measured: &mut Measured,
-) -> Result<(), Trouble> {
-    watch.step("memory at the peak");
-    let peak = measure::peak_bytes(small.as_ref(), weighed.as_ref(), subject, rng)?;
-    let floor = weighed.peak_floor_bytes() as f64;
-    measured.measurements.push(plain("peak_bytes", &weighed.name(), peak, "B", floor));
-    Ok(())
-}
-
-pub(super) fn weigh_scratch(
+fn weigh_scratch(
     scratch: &Scratch,
     subject: &mut dyn Weighed,
     rng: &mut ChaCha8Rng,
-    watch: &dyn Watch,
     measured: &mut Measured,
 ) -> Result<(), Trouble> {
-    watch.step("memory beyond inputs and outputs");
     let bytes = measure::scratch_bytes(scratch.small.as_ref(), scratch.workload.as_ref(), subject, rng)?;
     let rows = bytes / scratch.row_bytes as f64;
     let about = scratch.workload.name();
