@@ -194,8 +194,9 @@ impl Session {
             other => return Err(self.tampered("an account of the call", &other)),
         }
         self.host.states.extend(call.makes);
-        if !may_keep(call) {
-            self.host.arenas.inputs = Some(inputs);
+        match may_keep(call) {
+            true => self.host.arenas.hold(inputs),
+            false => self.host.arenas.inputs = Some(inputs),
         }
         let arena = self.host.arenas.outputs.as_ref().expect("as above");
         let changed_late = seen != copied || watched.sample(arena) != copied;
@@ -234,10 +235,14 @@ impl Session {
         }
     }
 
-    /// Memory for so many bytes of inputs. What a state may hold on to is never used again.
+    /// Memory for so many bytes of inputs. What a state may hold on to is not used again while there are any.
     fn arena_for(&mut self, call: &Call<'_>, bytes: usize) -> Result<Shared, MachineError> {
         if may_keep(call) {
-            return Shared::new(bytes.max(1).next_multiple_of(PAGE_BYTES), Access::Write);
+            let bytes = bytes.max(1).next_multiple_of(PAGE_BYTES);
+            return match self.host.arenas.take_released(bytes) {
+                Some(arena) => Ok(arena),
+                None => Shared::new(bytes, Access::Write),
+            };
         }
         match self.host.arenas.inputs.take().filter(|arena| arena.capacity() >= bytes) {
             Some(arena) => Ok(arena),

@@ -106,7 +106,36 @@ struct Arenas {
     /// For calls that have nothing to do with states: nobody keeps their inputs.
     inputs: Option<Shared>,
     outputs: Option<Shared>,
+    /// Large inputs that states may hold on to, and such that no state can hold on to any more.
+    held: Vec<Shared>,
+    released: Vec<Shared>,
 }
+
+impl Arenas {
+    /// Takes what a state may hold on to. Most of what a call takes goes into clearing so much memory, so it is used again, as far as that does
+    /// not take much.
+    fn hold(&mut self, inputs: Shared) {
+        let bytes: usize = self.held.iter().chain(&self.released).map(Shared::capacity).sum();
+        if inputs.capacity() >= HELD_BYTES_MIN && bytes + inputs.capacity() <= HELD_BYTES_MAX {
+            self.held.push(inputs);
+        }
+    }
+
+    /// Memory of exactly this size that nobody uses: what is too large would count as the state's.
+    fn take_released(&mut self, bytes: usize) -> Option<Shared> {
+        let index = self.released.iter().position(|arena| arena.capacity() == bytes)?;
+        Some(self.released.swap_remove(index))
+    }
+
+    /// No state is left.
+    fn release_all(&mut self) {
+        self.released.append(&mut self.held);
+    }
+}
+
+/// Inputs for states that are too small to be worth keeping, and all of them that are kept at most.
+const HELD_BYTES_MIN: usize = 1 << 20;
+const HELD_BYTES_MAX: usize = 64 << 20;
 
 impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -166,7 +195,12 @@ impl Session {
         assert!(self.host.states.remove(&state), "a state that was made is released once");
         self.say(&ToHost::Release { id: state.0 })?;
         match self.hear(self.limits.load_s)? {
-            FromHost::Released {} => Ok(()),
+            FromHost::Released {} => {
+                if self.host.states.is_empty() {
+                    self.host.arenas.release_all();
+                }
+                Ok(())
+            }
             FromHost::Failed { problem } => Err(self.failed(problem)),
             other => Err(self.tampered("the answer to a release", &other)),
         }
@@ -272,5 +306,32 @@ fn fault_of(Problem { kind, message }: Problem, limits: &SessionLimits) -> Fault
         ProblemKind::Refused => Fault::Refused { message },
         ProblemKind::WrongResult => Fault::WrongResult { message },
         ProblemKind::Memory => Fault::Memory { limit_bytes: limits.memory_bytes },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arena::Access;
+
+    #[test]
+    fn what_states_may_hold_on_to_is_used_again_when_none_is_left() {
+        let arena = |bytes| Shared::new(bytes, Access::Write).unwrap();
+        let mut arenas = Arenas::default();
+        for bytes in [HELD_BYTES_MIN, 3 * HELD_BYTES_MIN, HELD_BYTES_MIN / 2, HELD_BYTES_MAX] {
+            arenas.hold(arena(bytes));
+        }
+        assert!(arenas.take_released(HELD_BYTES_MIN).is_none(), "a state may still look at it");
+        arenas.release_all();
+        assert!(arenas.take_released(2 * HELD_BYTES_MIN).is_none(), "only what fits exactly");
+        for (bytes, is_there) in [
+            (HELD_BYTES_MIN, true),
+            (HELD_BYTES_MIN, false),
+            (HELD_BYTES_MIN / 2, false),
+            (HELD_BYTES_MAX, false),
+        ] {
+            assert_eq!(arenas.take_released(bytes).is_some(), is_there, "{bytes}");
+        }
+        assert!(arenas.take_released(3 * HELD_BYTES_MIN).is_some());
     }
 }

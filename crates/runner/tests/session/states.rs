@@ -90,6 +90,37 @@ fn what_a_state_is_given_stays_as_it_was() {
     }
 }
 
+/// Large inputs lie where others lay before, once nobody can hold on to those.
+#[test]
+fn what_a_state_is_given_stays_as_it_was_whatever_others_are_released() {
+    let keeps = "def forward(x, gamma, beta, eps): return np.zeros_like(x), x\n\
+                 def backward(dy, cache): return cache, dy.sum(0), dy.sum(0)\n";
+    let Some(mut session) = start(&python_module(&format!("import numpy as np\n{keeps}"))) else { return };
+    let examples: Vec<Example> = (0..3)
+        .map(|seed| {
+            let values: Vec<f64> = (0..512 * 1024).map(|i| f64::from(i) + 0.25 * f64::from(seed)).collect();
+            Example { x: Tensor::from_f64(DType::Float32, [512, 1024], &values), ..Example::new(1, 1024) }
+        })
+        .collect();
+    let check = |session: &mut Session, state: u32, example: &Example| {
+        let answer = backward(session, &examples[1].x, StateId(state)).unwrap();
+        assert!(answer.outputs[0].bytes() == example.x.bytes(), "state {state}");
+    };
+    for round in 0..3 {
+        for state in [0, 1] {
+            forward(&mut session, &examples[state as usize], StateId(state)).unwrap();
+        }
+        session.release(StateId(1)).unwrap();
+        forward(&mut session, &examples[2], StateId(2)).unwrap();
+        check(&mut session, 0, &examples[0]);
+        check(&mut session, 2, &examples[2]);
+        for state in [0, 2] {
+            session.release(StateId(state)).unwrap();
+        }
+        assert!(session.dead().is_none(), "round {round}");
+    }
+}
+
 #[test]
 fn an_input_kept_without_leave_ends_in_a_crash_that_says_so() {
     let toy = c_source(&HONEST_C.replace("args->keeps_inputs = 1;", ""));
