@@ -113,12 +113,10 @@ pub(super) fn expect_row(row: &[f64], k: usize) -> Row {
     if max == f64::NEG_INFINITY {
         return Row::Masked;
     }
-    let sum: f64 = row.iter().map(|logit| (logit - max).exp()).sum();
-    let weighed: f64 = row
-        .iter()
-        .filter(|logit| logit.is_finite())
-        .map(|logit| (logit - max).exp() / sum * (logit - max).abs())
-        .sum();
+    let terms: Vec<f64> = row.iter().map(|logit| (logit - max).exp()).collect();
+    let sum: f64 = terms.iter().sum();
+    let finite = row.iter().zip(terms).filter(|(logit, _)| logit.is_finite());
+    let weighed: f64 = finite.map(|(logit, term)| term / sum * (logit - max).abs()).sum();
     let precision = float32();
     let growths = records(row.iter()).max(records(row.iter().rev()));
     let stretch = 0.5 * row.len().min(1024) as f64 * precision.u;
@@ -139,18 +137,51 @@ fn records<'a>(row: impl Iterator<Item = &'a f64>) -> usize {
 
 /// The k largest values in descending order; fewer where there are fewer.
 pub(super) fn largest(values: impl Iterator<Item = f64>, k: usize) -> Vec<f64> {
-    let mut values: Vec<f64> = values.collect();
-    if k < values.len() {
-        values.select_nth_unstable_by(k, |a, b| b.total_cmp(a));
-        values.truncate(k);
+    let mut largest = Vec::new();
+    if k == 0 {
+        return largest;
     }
-    values.sort_unstable_by(|a, b| b.total_cmp(a));
-    values
+    let descending = |a: &f64, b: &f64| b.total_cmp(a);
+    // The k-th of those seen when there were last too many: most of a long row are no larger.
+    let mut least: Option<f64> = None;
+    for value in values {
+        if least.is_some_and(|least| value.total_cmp(&least).is_le()) {
+            continue;
+        }
+        largest.push(value);
+        if largest.len() == 2 * k + 64 {
+            least = Some(*largest.select_nth_unstable_by(k - 1, descending).1);
+            largest.truncate(k);
+        }
+    }
+    largest.sort_unstable_by(descending);
+    largest.truncate(k);
+    largest
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        /// Ties, infinities, NaNs and zeros of both signs come where a whole sort puts them, to the bit.
+        #[test]
+        fn the_largest_are_the_first_of_all_sorted(
+            values in prop::collection::vec(
+                prop_oneof![any::<f64>(), (-3i8..3).prop_map(f64::from), Just(-0.0), Just(f64::NEG_INFINITY)],
+                0..600,
+            ),
+            k in 0..150usize,
+        ) {
+            let mut sorted = values.clone();
+            sorted.sort_by(|a, b| b.total_cmp(a));
+            sorted.truncate(k);
+            let bits = |values: &[f64]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
+            prop_assert_eq!(bits(&largest(values.into_iter(), k)), bits(&sorted));
+        }
+    }
 
     fn winners(row: &[f64], k: usize) -> Winners {
         match expect_row(row, k) {

@@ -463,25 +463,45 @@ fn attention(keys: &[(&Token, f64)], kv_head: usize, q: &[f64], flaw: Option<Fla
     let weights: Vec<f64> = scores.iter().map(|score| (score.score - largest.score).exp()).collect();
     let total: f64 = weights.iter().sum();
     let sums = precision.sum(keys.len()) + 4.0 * precision.u;
-    for i in 0..dim {
-        let value = |j: usize| keys[j].0.v[kv_head].values[i];
-        let out = weights.iter().enumerate().map(|(j, weight)| weight * value(j)).sum::<f64>() / total;
-        let (mut moved, mut size, mut variance) = (0.0, 0.0, 0.0);
-        for (j, weight) in weights.iter().enumerate() {
-            let p = weight / total;
-            let exponent = scores[j].score.abs() + largest.score.abs() + 1.0;
-            let error = scores[j].error + largest.error + 4.0 * precision.u * exponent;
-            let v = &keys[j].0.v[kv_head];
-            moved += p * (value(j) - out).abs() * error;
-            size += p * value(j).abs();
-            let own = v.step_variance + v.relative_variance_of(i);
-            variance += p * p * ((value(j) - out).powi(2) * scores[j].variance + own);
+    // Element by element of one key after the other, as they lie in memory.
+    let mut out = vec![0.0; dim];
+    for ((token, _), weight) in keys.iter().zip(&weights) {
+        for (out, value) in out.iter_mut().zip(&token.v[kv_head].values) {
+            *out += weight * value;
         }
+    }
+    out.iter_mut().for_each(|out| *out /= total);
+    let mut elements = vec![Element::default(); dim];
+    for (((token, _), weight), score) in keys.iter().zip(&weights).zip(&scores) {
+        let p = weight / total;
+        let exponent = score.score.abs() + largest.score.abs() + 1.0;
+        let error = score.error + largest.error + 4.0 * precision.u * exponent;
+        let v = &token.v[kv_head];
+        for (i, ((element, value), out)) in elements.iter_mut().zip(&v.values).zip(&out).enumerate() {
+            let off = value - out;
+            element.moved += p * off.abs() * error;
+            element.size += p * value.abs();
+            let own = v.step_variance + v.relative_variance_of(i);
+            element.variance += p * p * (off.powi(2) * score.variance + own);
+        }
+    }
+    for (out, Element { moved, size, variance }) in out.into_iter().zip(elements) {
         let budget = moved + sums * (size + out.abs()) + precision.rounded(out);
         attended.values.push(if spoiled { f64::NAN } else { out });
         attended.budget.push(if blurred { f64::INFINITY } else { budget });
         attended.variance.push(variance);
     }
+}
+
+/// Sums over the keys for one element of an output.
+#[derive(Clone, Default)]
+struct Element {
+    /// How far errors of scores may move it.
+    moved: f64,
+    /// The magnitudes that are added up.
+    size: f64,
+    /// What storage in few bits causes.
+    variance: f64,
 }
 
 struct Score {

@@ -24,6 +24,9 @@ impl Stored {
 
     /// The variance that rounding to a short float gives the sum of products with `q`.
     pub(super) fn relative_variance(&self, q: &[f64]) -> f64 {
+        if self.relative == 0.0 {
+            return 0.0;
+        }
         self.relative.powi(2) / 3.0 * q.iter().zip(&self.values).map(|(q, x)| (q * x).powi(2)).sum::<f64>()
     }
 

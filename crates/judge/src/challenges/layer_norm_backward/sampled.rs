@@ -104,11 +104,11 @@ impl Problem<'_> {
 
     fn statistics(&self, row: usize, precision: Precision) -> Statistics {
         let cols = self.gamma.len();
-        let x = take(&[row], cols, self.x);
+        let x = self.x.range_to_f64(row * cols..(row + 1) * cols);
         let n = cols as f64;
-        let mean = x.iter().sum::<f64>() / n;
-        let var = x.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / n;
-        let magnitude = x.iter().map(|x| x.abs()).sum::<f64>() / n;
+        let mean = sum(&x, |x| x) / n;
+        let var = sum(&x, |x| (x - mean) * (x - mean)) / n;
+        let magnitude = sum(&x, f64::abs) / n;
         Statistics::new(mean, var, magnitude, cols, self.eps, precision)
     }
 }
@@ -131,7 +131,23 @@ impl Statistics {
 
 /// These rows of a tensor, widened.
 fn take(rows: &[usize], cols: usize, tensor: &Tensor) -> Vec<f64> {
-    rows.iter().flat_map(|row| tensor.range_to_f64(row * cols..(row + 1) * cols)).collect()
+    let mut taken = Vec::with_capacity(rows.len() * cols);
+    for row in rows {
+        taken.extend(tensor.range_to_f64(row * cols..(row + 1) * cols));
+    }
+    taken
+}
+
+/// Eight sums at a time: each addition of one alone waits for the one before.
+fn sum(values: &[f64], term: impl Fn(f64) -> f64) -> f64 {
+    let mut sums = [0.0; 8];
+    let (chunks, rest) = values.as_chunks::<8>();
+    for chunk in chunks {
+        for (sum, value) in sums.iter_mut().zip(chunk) {
+            *sum += term(*value);
+        }
+    }
+    sums.into_iter().chain(rest.iter().map(|value| term(*value))).sum()
 }
 
 #[cfg(test)]
