@@ -6,7 +6,7 @@
 //! had was left by a dead one, and whoever reads clears it away.
 //!
 //! A change of phase is written at once, a step within a fifth of a second. While something is timed nothing is
-//! written: steps of a submission's measurements are not told, because writing would disturb the clocks.
+//! written: steps of a submission's timing are not told, because writing would disturb the clocks.
 //!
 //! Names are those that submissions gave themselves, as they are. Who shows them cleans them.
 
@@ -29,14 +29,14 @@ use crate::store::is_database;
 /// The form that this version writes and reads.
 pub const FORM: &str = "tribunal.judging/1";
 
-/// What a submission waits in, before its turn and between cases and measurements.
+/// What a submission waits in, before its turn and before it is timed.
 pub const WAITING: &str = "waiting";
 
 /// What a submission ends in on which the judge itself broke: it gets no verdict.
 pub const BROKEN: &str = "broken off: the judge's own bug";
 
 /// In this phase the clocks run, and steps are not told.
-const MEASUREMENTS: &str = "measurements";
+const TIMING: &str = "timing";
 
 /// Steps are written at most this often.
 const INTERVAL: Duration = Duration::from_millis(200);
@@ -55,7 +55,7 @@ pub struct Judging {
     pub id: String,
     /// When it began, in milliseconds since 1970.
     pub started_ms: u64,
-    /// What it does as a whole: `controls`, `cases`, `measurements`.
+    /// What it does as a whole: `controls`, `cases`, `timing`.
     pub phase: String,
     /// Controls or submissions that are through the phase, or being tried in it.
     pub done: usize,
@@ -72,7 +72,7 @@ pub struct Entry {
     pub name: String,
     /// The id of the challenge.
     pub challenge: String,
-    /// `waiting`, `building`, `cases` or `measurements`.
+    /// `waiting`, `building`, `cases`, `its own tests`, `weighing` or `timing`.
     pub phase: String,
     /// Steps of the phase that were begun.
     pub done: usize,
@@ -215,9 +215,9 @@ impl Watch for Told {
     }
 
     fn step(&self, _: &str) {
-        let measuring = self.shared.lock().judging.at(self.entry).0 == MEASUREMENTS;
-        // Between the measurements of two submissions no clock runs, but soon one will.
-        let pace = match (measuring, self.entry) {
+        let timing = self.shared.lock().judging.at(self.entry).0 == TIMING;
+        // Between the timing of two submissions no clock runs, but soon one will.
+        let pace = match (timing, self.entry) {
             (true, Some(_)) => return,
             (true, None) => Pace::Now,
             (false, _) => Pace::Soon,

@@ -117,7 +117,7 @@ pub struct Manner {
     pub no_measurements: bool,
 }
 
-/// Cases of several submissions may be tried at once; time is measured for one at a time, with nothing beside it. Each verdict is
+/// Several submissions may be tried and weighed at once; time is measured for one at a time, with nothing beside it. Each verdict is
 /// kept as soon as it is ruled. A submission on which the judge itself breaks gets none: that is told, and the others get theirs.
 pub fn judge_all(order: &Order, folders: &[PathBuf], manner: &Manner, clerk: &Clerk<'_>) -> Vec<Verdict> {
     judge_opened(
@@ -168,13 +168,13 @@ fn judge_opened<'f>(
         }
     });
     drop(queue);
-    let left = docket.iter().filter(|matter| matter.measured && !matter.settled).count();
-    overall.phase("measurements", Some(left));
+    let left = docket.iter().filter(|matter| matter.timed && !matter.settled).count();
+    overall.phase("timing", Some(left));
     let mut references = BTreeMap::new();
     for matter in docket.iter_mut().filter(|matter| !matter.settled) {
-        if matter.measured {
-            matter.spared(clerk, |matter| matter.measure(order, &mut references, clerk));
-            overall.step("measurements");
+        if matter.timed {
+            matter.spared(clerk, |matter| matter.time(order, &mut references, clerk));
+            overall.step("timing");
         }
         if !matter.settled {
             matter.spared(clerk, |matter| matter.settle(clerk));
@@ -210,8 +210,8 @@ struct Matter<'a> {
     told: Option<Told>,
     /// Whether no other here has its name. Of several the last counts, so they are ruled on in their order.
     alone: bool,
-    /// Whether time and memory are to be measured.
-    measured: bool,
+    /// Whether its time is to be measured.
+    timed: bool,
     /// Whether its verdict was handed to the clerk.
     settled: bool,
 }
@@ -241,8 +241,8 @@ impl<'a> Matter<'a> {
         // It is read before anything is judged, as what was hashed was.
         let sources = hearing.as_ref().map_or_else(Vec::new, |hearing| sources_of(hearing, clerk));
         let told = clerk.list(&name, challenge);
-        let (alone, measured, settled) = (false, false, false);
-        Some(Self { name, challenge, hearing, verdict, sources, told, alone, measured, settled })
+        let (alone, timed, settled) = (false, false, false);
+        Some(Self { name, challenge, hearing, verdict, sources, told, alone, timed, settled })
     }
 
     /// Goes on with the judging; where the judge itself breaks, it is over and there is no verdict.
@@ -256,30 +256,29 @@ impl<'a> Matter<'a> {
         }
     }
 
+    /// All but the timing.
     fn try_cases(&mut self, manner: &Manner, clerk: &Clerk<'_>) {
         let hearing = self.hearing.as_mut().expect("it is not ruled on yet");
-        hearing.try_cases(&clerk.line(&self.name, &self.told));
+        let line = clerk.line(&self.name, &self.told);
+        hearing.try_cases(&line);
         if manner.no_measurements {
             hearing.omit("time and memory were not measured, as asked".to_owned());
         } else if let Some(why) = hearing.not_worth_measuring() {
             hearing.omit(format!("time and memory were not measured: {why}"));
         } else {
-            self.measured = true;
+            self.timed = hearing.weigh(&line);
         }
-        if self.alone && !self.measured {
+        drop(line);
+        if self.alone && !self.timed {
             self.settle(clerk);
         } else if let Some(told) = &self.told {
             told.phase(live::WAITING, None);
         }
     }
 
-    fn measure(&mut self, order: &'a Order, references: &mut References<'a>, clerk: &Clerk<'_>) {
+    fn time(&mut self, order: &'a Order, references: &mut References<'a>, clerk: &Clerk<'_>) {
         let hearing = self.hearing.as_mut().expect("it is not ruled on yet");
         let line = clerk.line(&self.name, &self.told);
-        if !hearing.is_timed() {
-            hearing.measure(None, &line);
-            return;
-        }
         let cuda = hearing.is_cuda();
         let reference = references
             .entry((self.challenge, cuda))
@@ -293,7 +292,7 @@ impl<'a> Matter<'a> {
             Ok(Some(_)) => {}
             Err(why) => hearing.omit(format!("time was not compared: the reference: {why}")),
         }
-        hearing.measure(reference.as_ref().ok().and_then(Option::as_ref), &line);
+        hearing.time(reference.as_ref().ok().and_then(Option::as_ref), &line);
     }
 
     /// Rules, and hands the verdict to the clerk.

@@ -102,12 +102,13 @@ fn a_judging_that_is_killed_keeps_what_it_ruled_and_is_seen_no_more() {
     let tribunal = Tribunal::new();
     let store = tribunal.folder().join("s.sqlite");
     let mut judging = judge(&tribunal, &[]);
-    let measured =
-        |seen: &Judging| entry(seen, "plain-numpy").is_some_and(|entry| entry.phase == "measurements");
-    let phases = watch(&mut judging, &store, measured);
+    let timed = |seen: &Judging| entry(seen, "plain-numpy").is_some_and(|entry| entry.phase == "timing");
+    let phases = watch(&mut judging, &store, timed);
     let was_in = |name: &str, phase: &str| phases.contains(&(name.to_owned(), phase.to_owned()));
-    assert!(was_in("all", "measurements") && was_in("plain-numpy", "measurements"), "{phases:?}");
-    assert!(!was_in("gamma-omitted", "measurements"), "wrong answers are not timed");
+    assert!(was_in("all", "timing") && was_in("plain-numpy", "weighing"), "{phases:?}");
+    for phase in ["weighing", "timing"] {
+        assert!(!was_in("gamma-omitted", phase), "wrong answers are not measured");
+    }
     assert_eq!(judging.0.try_wait().unwrap(), None, "it is not done");
     drop(judging);
     // What it was about to start has its lock as well, until that is another program or has ended too.

@@ -135,11 +135,6 @@ impl Emulated {
         })
     }
 
-    /// What the calls since the last time asked of the memory.
-    pub fn take_traffic(&mut self) -> Traffic {
-        std::mem::take(&mut self.traffic)
-    }
-
     /// Seconds that calls took, of which the submission is responsible for all.
     pub fn worked_s(&self) -> f64 {
         self.worked_s
@@ -521,6 +516,10 @@ impl Weighed for Emulated {
     /// What a state takes is counted, and no allocator has a say in it.
     fn states(&self) -> u32 {
         2
+    }
+
+    fn take_traffic(&mut self) -> Option<Traffic> {
+        Some(std::mem::take(&mut self.traffic))
     }
 
     fn idle_cpu_s(&mut self, _: Duration) -> Result<f64, Trouble> {

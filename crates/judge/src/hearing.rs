@@ -25,7 +25,7 @@ use crate::on_gpu::{Memory, OnGpu};
 use crate::own_tests::try_tests;
 use crate::rubric::Limits;
 use crate::trial::{
-    Measured, hear_cases, hear_cases_on_device, hear_device, hear_gpu, hear_measurements, hear_repeats,
+    Measured, hear_cases, hear_cases_on_device, hear_device, hear_gpu, hear_repeats, hear_time, hear_weight,
     is_critically_wrong,
 };
 use crate::{
@@ -200,8 +200,8 @@ impl<'a> Hearing<'a> {
         code::files::all(&self.submission)
     }
 
-    /// Whether its time is measured, beside that of a reference.
-    pub fn is_timed(&self) -> bool {
+    /// Whether its time can be measured here.
+    fn is_timed(&self) -> bool {
         !self.is_cuda() || self.order.gpu.is_some()
     }
 
@@ -235,35 +235,74 @@ impl<'a> Hearing<'a> {
         watch: &dyn Watch,
     ) -> Result<Measured, Trouble> {
         drop(self.summon(watch)?);
-        self.measure(reference, watch);
+        if self.weigh(watch) {
+            self.time(reference, watch);
+        }
         Ok(self.measured)
     }
 
-    /// Measures time and memory, beside the reference where there is one. One hearing at a time.
-    pub fn measure(&mut self, reference: Option<&Reference<'_>>, watch: &dyn Watch) {
+    /// Measures all but time. Several hearings may do this at once. Whether there is anything left to time.
+    pub fn weigh(&mut self, watch: &dyn Watch) -> bool {
         if !self.started {
-            return;
+            return false;
         }
         self.measuring = true;
         let started = Instant::now();
-        match self.summon(watch) {
-            Ok(Stand::Process(dock)) => self.measure_process(*dock, reference, watch),
+        let weighed = match self.summon(watch) {
+            Ok(Stand::Process(dock)) => self.weigh_process(*dock, watch),
             Ok(Stand::Device(device)) => {
-                self.measure_device(*device, watch);
-                match self.order.gpu.clone() {
-                    Some(driver) => self.measure_on_gpu(&driver, reference, watch),
-                    None => {
-                        self.omit("performance: time is measured on a GPU, and there is none here".to_owned())
-                    }
+                self.weigh_device(*device, watch);
+                if self.order.gpu.is_none() {
+                    self.omit("performance: time is measured on a GPU, and there is none here".to_owned());
                 }
+                Ok(())
             }
-            Err(trouble) => self.examined.findings.push(cannot_start(&trouble)),
+            Err(trouble) => Err(trouble),
+        };
+        self.took_s += started.elapsed().as_secs_f64();
+        match weighed {
+            Ok(()) => self.is_timed(),
+            Err(trouble) => {
+                self.examined.findings.push(cannot_start(&trouble));
+                false
+            }
+        }
+    }
+
+    /// Measures time, beside the reference where there is one. One hearing at a time, with nothing beside it.
+    pub fn time(&mut self, reference: Option<&Reference<'_>>, watch: &dyn Watch) {
+        let started = Instant::now();
+        match (self.is_cuda(), self.order.gpu.clone()) {
+            (true, Some(driver)) => self.time_on_gpu(&driver, reference, watch),
+            (true, None) => {}
+            (false, _) => self.time_process(reference, watch),
         }
         self.took_s += started.elapsed().as_secs_f64();
     }
 
-    fn measure_process(&mut self, mut dock: Dock, reference: Option<&Reference<'_>>, watch: &dyn Watch) {
-        let plan = self.plan();
+    fn weigh_process(&mut self, mut dock: Dock, watch: &dyn Watch) -> Result<(), Trouble> {
+        let (plan, mut scales) = (self.plan(), self.summon_on_scales()?);
+        let measured = hear_weight(self.challenge, &plan, &mut dock, &mut scales, watch);
+        self.measured.append(measured);
+        if self.order.repeats || self.submission.manifest.claims.contains_key("repeatable") {
+            match hear_repeats(self.challenge, &plan, &mut dock, watch) {
+                Ok(repeats) => self.repeats = Some(repeats),
+                Err(trouble) => self.omit(format!("nothing was given twice: {trouble}")),
+            }
+        }
+        self.caged_s += dock.waited_s + scales.waited_s;
+        Ok(())
+    }
+
+    fn time_process(&mut self, reference: Option<&Reference<'_>>, watch: &dyn Watch) {
+        let mut dock = match self.summon(watch) {
+            Ok(Stand::Process(dock)) => dock,
+            Ok(Stand::Device(_)) => unreachable!("what is emulated is not timed"),
+            Err(trouble) => {
+                self.examined.findings.push(cannot_start(&trouble));
+                return;
+            }
+        };
         let mut reference = match reference.map(Reference::summon).transpose() {
             Ok(dock) => dock,
             Err(trouble) => {
@@ -271,27 +310,14 @@ impl<'a> Hearing<'a> {
                 None
             }
         };
-        match self.summon_on_scales() {
-            Ok(mut scales) => {
-                let beside = reference.as_mut().map(|dock| dock as &mut dyn Subject);
-                let measured =
-                    hear_measurements(self.challenge, &plan, &mut dock, &mut scales, beside, watch);
-                self.measured.append(measured);
-                if self.order.repeats || self.submission.manifest.claims.contains_key("repeatable") {
-                    match hear_repeats(self.challenge, &plan, &mut dock, watch) {
-                        Ok(repeats) => self.repeats = Some(repeats),
-                        Err(trouble) => self.omit(format!("nothing was given twice: {trouble}")),
-                    }
-                }
-                self.caged_s += dock.waited_s + scales.waited_s;
-            }
-            Err(trouble) => self.examined.findings.push(cannot_start(&trouble)),
-        }
-        self.caged_s += reference.map_or(0.0, |dock| dock.waited_s);
+        let beside = reference.as_mut().map(|dock| dock as &mut dyn Subject);
+        let measured = hear_time(self.challenge, &self.plan(), dock.as_mut(), beside, watch);
+        self.measured.append(measured);
+        self.caged_s += dock.waited_s + reference.map_or(0.0, |dock| dock.waited_s);
     }
 
     /// An emulated device has memory that can be weighed and traffic that can be counted, and no time.
-    fn measure_device(&mut self, device: Emulated, watch: &dyn Watch) {
+    fn weigh_device(&mut self, device: Emulated, watch: &dyn Watch) {
         let started = Instant::now();
         let (measured, device) = hear_device(self.challenge, &self.plan(), device, watch);
         // Next to all of this is emulation; the inputs and what they are held to take little.
@@ -307,7 +333,7 @@ impl<'a> Hearing<'a> {
     }
 
     /// A GPU that does not work is this machine's trouble; kernels that do not work on it are the submission's.
-    fn measure_on_gpu(&mut self, driver: &Path, reference: Option<&Reference<'_>>, watch: &dyn Watch) {
+    fn time_on_gpu(&mut self, driver: &Path, reference: Option<&Reference<'_>>, watch: &dyn Watch) {
         watch.step("starting the GPU");
         let started = Instant::now();
         let mut memory = match Memory::start(&self.order.cage, driver) {

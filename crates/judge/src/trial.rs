@@ -15,7 +15,7 @@ use tribunal_runner::Trouble;
 pub use self::measured::Measured;
 pub use self::repeats::hear_repeats;
 pub(crate) use self::steps::STORES_ROWS;
-use self::steps::{Part, memory, precision, time};
+use self::steps::{Part, time};
 use crate::emulated::Emulated;
 use crate::examine::{Examined, Watch, examine, examine_side_by_side};
 use crate::measure::{self, Extent, Weighed};
@@ -60,26 +60,37 @@ pub fn is_critically_wrong<'f>(findings: impl IntoIterator<Item = &'f Finding>) 
     })
 }
 
-/// Times and weighs a subject, beside a reference where there is one. `scales` is the same submission in a process whose memory
-/// can be weighed.
-pub fn hear_measurements(
+/// All that can be measured of a subject beside others, without a clock: what fewer bits cost, and what is kept, stored and needed at the peak.
+/// `scales` is the same submission in a process whose memory can be weighed.
+pub fn hear_weight(
     challenge: &dyn Challenge,
     plan: &Plan,
     subject: &mut dyn Weighed,
     scales: &mut dyn Weighed,
+    watch: &dyn Watch,
+) -> Measured {
+    let mut measured = Measured::default();
+    let workloads = challenge.workloads(plan);
+    watch.phase("weighing", None);
+    // What comes after the first trouble of a topic would say the same again.
+    let _ =
+        Part::of_precision(&workloads).try_for_each(|part| part.hear(plan, subject, watch, &mut measured));
+    let _ = Part::of_memory(&workloads).try_for_each(|part| part.hear(plan, scales, watch, &mut measured));
+    measured
+}
+
+/// How long a fresh subject takes, beside a reference where there is one. Nothing else may run meanwhile.
+pub fn hear_time(
+    challenge: &dyn Challenge,
+    plan: &Plan,
+    subject: &mut dyn Weighed,
     reference: Option<&mut (dyn Subject + '_)>,
     watch: &dyn Watch,
 ) -> Measured {
     let mut measured = Measured::default();
     let workloads = challenge.workloads(plan);
-    let mut rng = plan.seed.rng("measurements");
-    watch.phase("measurements", None);
-    if let Err(trouble) = precision(&workloads, subject, &mut rng, watch, &mut measured) {
-        measured.trouble("precision", Dimension::Completeness, &trouble);
-    }
-    if let Err(trouble) = memory(&workloads, scales, &mut rng, watch, &mut measured) {
-        measured.trouble("memory", Dimension::Memory, &trouble);
-    }
+    let mut rng = plan.seed.rng("time");
+    watch.phase("timing", None);
     if let Err(trouble) = time(&workloads, plan, subject, reference, &mut rng, watch, &mut measured) {
         measured.trouble("performance", Dimension::Performance, &trouble);
     }
@@ -96,8 +107,9 @@ pub fn hear_device(
 ) -> (Measured, Emulated) {
     // What is counted does not depend on chance, and one size tells.
     let workloads = challenge.workloads(&Plan { effort: Effort::Quick, ..plan.clone() });
-    watch.phase("measurements", None);
-    let parts = Part::all(&workloads);
+    watch.phase("weighing", None);
+    let parts = Part::of_precision(&workloads).chain(Part::of_memory(&workloads));
+    let parts: Vec<Part<'_>> = parts.chain(Part::of_traffic(&workloads)).collect();
     let next = AtomicUsize::new(0);
     // The first part of each topic that came to nothing: those behind it are left out, whether they were begun or not.
     let troubled = Mutex::new(BTreeMap::new());
@@ -113,13 +125,10 @@ pub fn hear_device(
             if is_left_out(index) {
                 continue;
             }
-            let (topic, dimension) = part.topic();
             let (mut device, mut measured) = (device.clone(), Measured::default());
-            let mut rng = plan.seed.rng(&format!("{topic} of {}", part.name()));
-            if let Err(trouble) = part.measure(&mut device, &mut rng, watch, &mut measured) {
-                measured.trouble(topic, dimension, &trouble);
+            if part.hear(plan, &mut device, watch, &mut measured).is_break() {
                 let mut troubled = troubled.lock().unwrap_or_else(PoisonError::into_inner);
-                let first = troubled.entry(topic).or_insert(index);
+                let first = troubled.entry(part.topic().0).or_insert(index);
                 *first = index.min(*first);
             }
             device.clear();
@@ -168,9 +177,11 @@ pub fn hear_gpu(
         let mut attempt = || -> Result<(), Trouble> {
             let floor = workload.floor_s(&memory.rate(bytes)?);
             let beside = reference.as_deref_mut().map(|reference| reference as &mut dyn Subject);
-            let timed = measure::time(workload.as_ref(), subject, beside, extent, &mut rng)?;
-            measured.timed(workload.as_ref(), timed, floor, None);
-            Ok(())
+            let (timed, ended) = measure::time(&[workload.as_ref()], subject, beside, extent, &mut rng);
+            for timed in timed.into_iter().flatten() {
+                measured.timed(workload.as_ref(), timed, floor, None);
+            }
+            ended
         };
         if let Err(trouble) = attempt() {
             let about = format!("performance/{}", name.replace(' ', "/"));

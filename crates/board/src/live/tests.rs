@@ -99,8 +99,8 @@ fn nothing_is_written_while_clocks_run() {
     let live = Live::announce(&store).unwrap();
     let (whole, alice) = (live.whole(), live.submission("alice", "kv_cache"));
     alice.step("basic/1");
-    whole.phase(MEASUREMENTS, Some(1));
-    alice.phase(MEASUREMENTS, None);
+    whole.phase(TIMING, Some(1));
+    alice.phase(TIMING, None);
     let file = || fs::metadata(&files(&folder(&store), &only(&store).id)[0]).unwrap().ino();
     let before = file();
     for _ in 0..10 {
@@ -109,7 +109,7 @@ fn nothing_is_written_while_clocks_run() {
     }
     assert_eq!(file(), before, "each write makes a file of its own");
     assert_eq!(only(&store).submissions[0].done, 0);
-    whole.step(MEASUREMENTS);
+    whole.step(TIMING);
     assert_eq!(only(&store).done, 1, "between two measurements there is time to write");
 }
 

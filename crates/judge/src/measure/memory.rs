@@ -8,6 +8,7 @@ use tribunal_runner::Trouble;
 
 use super::median;
 use crate::Subject;
+use crate::emulated::Traffic;
 use crate::workload::{KeepsState, Workload};
 
 /// A subject whose memory can be read from outside.
@@ -28,6 +29,11 @@ pub trait Weighed: Subject {
     /// How many states are kept at once to be weighed. The median over the steps forgives an allocator its first and its odd ones.
     fn states(&self) -> u32 {
         7
+    }
+
+    /// What was asked of the memory since this was asked last, where the subject can tell.
+    fn take_traffic(&mut self) -> Option<Traffic> {
+        None
     }
 
     /// Processor seconds that it uses in a while in which nothing is asked of it.

@@ -14,9 +14,9 @@ use crate::{Effort, Subject};
 pub struct Extent {
     /// Fresh processes of both sides: the unit of evidence.
     pub restarts: usize,
-    /// Blocks of four plays (subject, reference, reference, subject) in each.
+    /// Blocks of four plays (subject, reference, reference, subject) of each workload in each.
     pub blocks: usize,
-    /// No further block is begun after so long on one workload.
+    /// No further block is begun after so long in blocks of one workload.
     pub budget: Duration,
 }
 
@@ -24,7 +24,7 @@ impl From<Effort> for Extent {
     fn from(effort: Effort) -> Self {
         let (restarts, blocks, budget_ms) = match effort {
             Effort::Quick => (2, 2, 400),
-            Effort::Standard => (5, 2, 800),
+            Effort::Standard => (5, 2, 500),
             Effort::Full => (8, 8, 10_000),
         };
         Self { restarts, blocks, budget: Duration::from_millis(budget_ms) }
@@ -58,32 +58,33 @@ pub struct Timed {
     pub wrong: Option<String>,
 }
 
-/// Times plays of a workload in blocks A B B A, so that drift cancels. Before each timed play, one untimed play of the
-/// same side: the first after a switch finds the other's data in the caches.
+/// Times plays of workloads in blocks A B B A, so that drift cancels, each workload in the same processes as the others. When it is a side's
+/// turn it plays once untimed: after a switch it finds the other's data in the caches. What became of each workload comes back, and what ended
+/// it all early.
 pub fn time(
-    workload: &dyn Workload,
+    workloads: &[&dyn Workload],
+    subject: &mut dyn Subject,
+    reference: Option<&mut dyn Subject>,
+    extent: Extent,
+    rng: &mut ChaCha8Rng,
+) -> (Vec<Option<Timed>>, Result<(), Trouble>) {
+    let mut timings: Vec<Timing<'_>> = workloads.iter().map(|workload| Timing::new(*workload)).collect();
+    let ended = time_all(&mut timings, subject, reference, extent, rng);
+    (timings.into_iter().map(Timing::finish).collect(), ended)
+}
+
+fn time_all(
+    timings: &mut [Timing<'_>],
     subject: &mut dyn Subject,
     mut reference: Option<&mut dyn Subject>,
     extent: Extent,
     rng: &mut ChaCha8Rng,
-) -> Result<Timed, Trouble> {
-    let started = Instant::now();
+) -> Result<(), Trouble> {
     // Of one restart a ratio has no interval.
     let least = if reference.is_some() { 2 } else { 1 };
-    let (mut samples, mut processors) = (Vec::new(), Vec::new());
-    let mut log_ratios = Vec::new();
-    let mut wrong = None;
-    let mut side = |subject: &mut dyn Subject, rng: &mut ChaCha8Rng| -> Result<f64, Trouble> {
-        workload.warm(rng, subject)?;
-        let Play { wall_s, cpu_s, wrong: why } = workload.play(rng, subject)?;
-        wrong = wrong.take().or(why);
-        samples.push(wall_s);
-        processors.push(cpu_s / wall_s);
-        Ok(wall_s)
-    };
-    let mut reference_wrong = None;
     for restart in 0..extent.restarts {
-        if restart >= least && started.elapsed() >= extent.budget {
+        let is_due = |timing: &Timing<'_>| restart < least || timing.took < extent.budget;
+        if !timings.iter().any(is_due) {
             break;
         }
         if restart > 0 {
@@ -93,34 +94,99 @@ pub fn time(
             }
         }
         // Restarts share the budget, so that a slow play costs blocks and not restarts.
-        let due = extent.budget * (restart as u32 + 1) / extent.restarts as u32;
-        let mut ratios = Vec::new();
-        for block in 0..extent.blocks {
-            if block > 0 && started.elapsed() >= due {
-                break;
-            }
-            let first = side(subject, rng)?;
-            if let Some(reference) = reference.as_deref_mut() {
-                let mut theirs = 0.0;
-                for _ in 0..2 {
-                    workload.warm(rng, reference)?;
-                    let play = workload.play(rng, reference)?;
-                    reference_wrong = reference_wrong.take().or(play.wrong);
-                    theirs += play.wall_s.ln() / 2.0;
-                }
-                let second = side(subject, rng)?;
-                ratios.push((first.ln() + second.ln()) / 2.0 - theirs);
-            }
-        }
-        if !ratios.is_empty() {
-            log_ratios.push(ratios);
+        let share = extent.budget * (restart as u32 + 1) / extent.restarts as u32;
+        for timing in timings.iter_mut().filter(|timing| is_due(timing)) {
+            let beside = reference.as_deref_mut().map(|reference| reference as &mut dyn Subject);
+            timing
+                .blocks(subject, beside, extent.blocks, share, rng)
+                .inspect_err(|_| timing.samples.clear())?;
         }
     }
-    // A reference that answers wrongly is no measure of anything.
-    let of_reference =
-        (!log_ratios.is_empty() && reference_wrong.is_none()).then(|| ratio_over_restarts(&log_ratios));
-    let processors = super::median(&processors);
-    Ok(Timed { time: Estimate::of_median(&samples), of_reference, samples, processors, wrong })
+    Ok(())
+}
+
+/// A workload that is being timed.
+struct Timing<'w> {
+    workload: &'w dyn Workload,
+    /// Seconds on the wall and processors of the subject's plays.
+    samples: Vec<f64>,
+    processors: Vec<f64>,
+    wrong: Option<String>,
+    /// The logarithms of the ratios to the reference, by restart and block.
+    log_ratios: Vec<Vec<f64>>,
+    reference_wrong: Option<String>,
+    took: Duration,
+}
+
+impl<'w> Timing<'w> {
+    fn new(workload: &'w dyn Workload) -> Self {
+        let (samples, processors, log_ratios) = (Vec::new(), Vec::new(), Vec::new());
+        let (wrong, reference_wrong, took) = (None, None, Duration::ZERO);
+        Self { workload, samples, processors, wrong, log_ratios, reference_wrong, took }
+    }
+
+    /// Plays so many blocks in these processes, but for those beyond the first that would begin after `share` of the time in all.
+    fn blocks(
+        &mut self,
+        subject: &mut dyn Subject,
+        mut reference: Option<&mut dyn Subject>,
+        blocks: usize,
+        share: Duration,
+        rng: &mut ChaCha8Rng,
+    ) -> Result<(), Trouble> {
+        let (started, before) = (Instant::now(), self.took);
+        let mut ratios = Vec::new();
+        self.workload.warm(rng, subject)?;
+        for block in 0..blocks {
+            if block > 0 && self.took >= share {
+                break;
+            }
+            // The subject's turn did not end with the last block.
+            let first = self.play(rng, subject)?;
+            if let Some(reference) = reference.as_deref_mut() {
+                self.workload.warm(rng, reference)?;
+                let theirs =
+                    (self.play_reference(rng, reference)? + self.play_reference(rng, reference)?) / 2.0;
+                self.workload.warm(rng, subject)?;
+                let second = self.play(rng, subject)?;
+                ratios.push((first.ln() + second.ln()) / 2.0 - theirs);
+            }
+            self.took = before + started.elapsed();
+        }
+        if !ratios.is_empty() {
+            self.log_ratios.push(ratios);
+        }
+        Ok(())
+    }
+
+    /// Seconds of a play of the subject.
+    fn play(&mut self, rng: &mut ChaCha8Rng, subject: &mut dyn Subject) -> Result<f64, Trouble> {
+        let Play { wall_s, cpu_s, wrong } = self.workload.play(rng, subject)?;
+        self.wrong = self.wrong.take().or(wrong);
+        self.samples.push(wall_s);
+        self.processors.push(cpu_s / wall_s);
+        Ok(wall_s)
+    }
+
+    /// The logarithm of the seconds of a play of the reference.
+    fn play_reference(&mut self, rng: &mut ChaCha8Rng, reference: &mut dyn Subject) -> Result<f64, Trouble> {
+        let play = self.workload.play(rng, reference)?;
+        self.reference_wrong = self.reference_wrong.take().or(play.wrong);
+        Ok(play.wall_s.ln())
+    }
+
+    /// None where nothing was seen, or trouble ended it.
+    fn finish(self) -> Option<Timed> {
+        let Self { samples, processors, wrong, log_ratios, reference_wrong, .. } = self;
+        if samples.is_empty() {
+            return None;
+        }
+        // A reference that answers wrongly is no measure of anything.
+        let is_compared = !log_ratios.is_empty() && reference_wrong.is_none();
+        let of_reference = is_compared.then(|| ratio_over_restarts(&log_ratios));
+        let (time, processors) = (Estimate::of_median(&samples), super::median(&processors));
+        Some(Timed { time, of_reference, samples, processors, wrong })
+    }
 }
 
 /// What a few plays took.
@@ -231,16 +297,28 @@ mod tests {
 
     const EXTENT: Extent = Extent { restarts: 4, blocks: 3, budget: Duration::from_secs(60) };
 
+    /// One workload, in which nothing goes wrong.
+    fn time_one(subject: &mut dyn Subject, reference: Option<&mut dyn Subject>, extent: Extent) -> Timed {
+        let (timed, ended) = time(&[&OneCall], subject, reference, extent, &mut Seed(1).rng("time"));
+        ended.unwrap();
+        timed.into_iter().next().unwrap().unwrap()
+    }
+
+    /// What the calls of three blocks take, on both sides, where warming ones take `warm` and each block these.
+    fn three_blocks(warm: f64, [first, second]: [f64; 2], reference: [f64; 2]) -> [Vec<f64>; 2] {
+        let turn = [warm, second, first];
+        let subject = [&[warm, first][..], &turn, &turn, &turn[..2]].concat();
+        [subject, [&[warm][..], &reference].concat()]
+    }
+
     #[test]
     fn a_known_ratio_is_found_and_warming_plays_do_not_count() {
-        // Every second play is the timed one; the warming ones are ten times slower.
-        let mut subject = Scripted::new(&[30.0, 3.0]);
-        let mut reference = Scripted::new(&[20.0, 2.0]);
-        let mut rng = Seed(1).rng("time");
-        let timed = time(&OneCall, &mut subject, Some(&mut reference), EXTENT, &mut rng).unwrap();
+        let scripts = three_blocks(30.0, [3.0, 3.0], [2.0, 2.0]);
+        let [mut subject, mut reference] = scripts.map(|script| Scripted::new(&script));
+        let timed = time_one(&mut subject, Some(&mut reference), EXTENT);
         assert_eq!(timed.time.value, 3.0);
         assert!((timed.of_reference.unwrap().value - 1.5).abs() < 1e-12);
-        assert_eq!(timed.samples.len(), EXTENT.restarts * EXTENT.blocks * 2);
+        assert_eq!(timed.samples, [3.0; 24]);
         assert_eq!((subject.restarts, reference.restarts), (3, 3));
         assert_eq!(timed.wrong, None);
         assert_eq!(timed.processors, 1.0);
@@ -249,30 +327,65 @@ mod tests {
     #[test]
     fn processors_that_are_busy_are_counted() {
         let mut subject = Scripted { waits: -3.0, ..Scripted::new(&[2.0]) };
-        let mut rng = Seed(1).rng("time");
-        assert_eq!(time(&OneCall, &mut subject, None, EXTENT, &mut rng).unwrap().processors, 2.5);
+        assert_eq!(time_one(&mut subject, None, EXTENT).processors, 2.5);
     }
 
     #[test]
     fn drift_cancels_within_a_block() {
         // Both sides slow down together, a third over each block of four.
-        let drift = |side: usize| -> Vec<f64> {
-            let order = [0, 3, 1, 2];
-            let at = if side == 0 { [order[0], order[1]] } else { [order[2], order[3]] };
-            at.iter().flat_map(|&i| [1.0, f64::exp(0.1 * f64::from(i))]).collect()
-        };
-        let mut subject = Scripted::new(&drift(0));
-        let mut reference = Scripted::new(&drift(1));
-        let mut rng = Seed(1).rng("time");
-        let timed = time(&OneCall, &mut subject, Some(&mut reference), EXTENT, &mut rng).unwrap();
+        let drift = |i: f64| f64::exp(0.1 * i);
+        let scripts = three_blocks(1.0, [drift(0.0), drift(3.0)], [drift(1.0), drift(2.0)]);
+        let [mut subject, mut reference] = scripts.map(|script| Scripted::new(&script));
+        let timed = time_one(&mut subject, Some(&mut reference), EXTENT);
         assert!((timed.of_reference.unwrap().value - 1.0).abs() < 1e-12);
     }
 
     #[test]
-    fn a_wrong_timed_result_is_told() {
-        let mut subject = Scripted::new(&[1.0, 1.0, 1.0, 101.0]);
+    fn workloads_share_processes_and_not_budgets() {
+        let (mut subject, mut reference) = (Scripted::new(&[1.0]), Scripted::new(&[1.0]));
         let mut rng = Seed(1).rng("time");
-        let timed = time(&OneCall, &mut subject, None, EXTENT, &mut rng).unwrap();
+        let (timed, ended) =
+            time(&[&OneCall, &OneCall], &mut subject, Some(&mut reference), EXTENT, &mut rng);
+        ended.unwrap();
+        let samples = timed.into_iter().map(|timed| timed.unwrap().samples.len());
+        assert_eq!(samples.collect::<Vec<_>>(), [EXTENT.restarts * EXTENT.blocks * 2; 2]);
+        assert_eq!((subject.restarts, reference.restarts), (3, 3));
+    }
+
+    /// A subject that ends with a call.
+    struct Mortal(Scripted, usize);
+
+    impl Subject for Mortal {
+        fn call(&mut self, call: &Call<'_>) -> Result<Answer, Trouble> {
+            match self.0.calls < self.1 {
+                true => self.0.call(call),
+                false => Err(tribunal_contract::Fault::Exited { code: 1 }.into()),
+            }
+        }
+        fn release(&mut self, state: StateId) -> Result<(), Trouble> {
+            self.0.release(state)
+        }
+        fn restart(&mut self) -> Result<(), Trouble> {
+            self.0.restart()
+        }
+    }
+
+    #[test]
+    fn trouble_with_a_workload_leaves_what_was_seen_of_those_before() {
+        // A warming play and three others of each.
+        for (calls, samples) in [(4, [Some(3), None]), (6, [Some(3), None]), (9, [None, Some(3)])] {
+            let mut subject = Mortal(Scripted::new(&[1.0]), calls);
+            let mut rng = Seed(1).rng("time");
+            let (timed, ended) = time(&[&OneCall, &OneCall], &mut subject, None, EXTENT, &mut rng);
+            assert!(ended.is_err());
+            let seen = timed.into_iter().map(|timed| timed.map(|timed| timed.samples.len()));
+            assert_eq!(seen.collect::<Vec<_>>(), samples, "after {calls} calls");
+        }
+    }
+
+    #[test]
+    fn a_wrong_timed_result_is_told() {
+        let timed = time_one(&mut Scripted::new(&[1.0, 1.0, 1.0, 101.0]), None, EXTENT);
         assert_eq!(timed.wrong.as_deref(), Some("late"));
         assert_eq!(timed.of_reference, None);
     }
@@ -291,12 +404,11 @@ mod tests {
     #[test]
     fn a_spent_budget_ends_it_as_soon_as_there_is_an_interval() {
         let extent = Extent { budget: Duration::ZERO, ..EXTENT };
-        let mut rng = Seed(1).rng("time");
         let mut subject = Scripted::new(&[1.0]);
-        let timed = time(&OneCall, &mut subject, None, extent, &mut rng).unwrap();
+        let timed = time_one(&mut subject, None, extent);
         assert_eq!((timed.samples.len(), subject.restarts), (1, 0));
         let mut reference = Scripted::new(&[1.0]);
-        let timed = time(&OneCall, &mut subject, Some(&mut reference), extent, &mut rng).unwrap();
+        let timed = time_one(&mut subject, Some(&mut reference), extent);
         assert_eq!((timed.samples.len(), subject.restarts, reference.restarts), (4, 1, 1));
         assert_eq!(timed.of_reference.unwrap().interval, [1.0, 1.0]);
     }
@@ -323,8 +435,7 @@ mod tests {
         let mut subject = Slow(Scripted::new(&[1.0]), Duration::from_millis(20));
         let mut reference = Scripted::new(&[1.0]);
         let extent = Extent { budget: Duration::from_millis(240), ..EXTENT };
-        let mut rng = Seed(1).rng("time");
-        let timed = time(&OneCall, &mut subject, Some(&mut reference), extent, &mut rng).unwrap();
+        let timed = time_one(&mut subject, Some(&mut reference), extent);
         assert_eq!(timed.samples.len(), 2 * (subject.0.restarts + 1), "a block in each restart");
     }
 }

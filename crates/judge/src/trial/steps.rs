@@ -1,5 +1,6 @@
 //! How a subject is measured: what fewer bits cost, what it keeps, how long it takes and how that grows, what it asks of memory.
 
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use rand_chacha::ChaCha8Rng;
@@ -7,7 +8,6 @@ use tribunal_runner::Trouble;
 
 use super::LONG_PLAY_S;
 use super::measured::{Measured, judge_time, plain, without_floor};
-use crate::emulated::Emulated;
 use crate::examine::Watch;
 use crate::lead::budgets;
 use crate::measure::{self, Extent, Rate, Rough, Weighed, bandwidth};
@@ -26,7 +26,7 @@ const IDLE: Duration = Duration::from_millis(20);
 /// Share of a processor that may be used meanwhile: thread pools take a moment to go to sleep.
 const BUSY: f64 = 0.25;
 
-/// What is measured by itself, whatever else is.
+/// What is measured by itself, whatever else is; no clock has a part in it.
 pub(super) enum Part<'w> {
     Rounds(&'w dyn Rounds),
     Scratch(&'w Scratch),
@@ -36,24 +36,21 @@ pub(super) enum Part<'w> {
 }
 
 impl<'w> Part<'w> {
-    /// All that an emulated device can tell.
-    pub fn all(workloads: &'w Workloads) -> Vec<Self> {
-        let traffic = workloads.counted.iter().map(|workload| Part::Traffic(workload.as_ref()));
-        Part::of_precision(workloads).chain(Part::of_memory(workloads)).chain(traffic).collect()
-    }
-
-    fn of_precision(workloads: &'w Workloads) -> impl Iterator<Item = Self> {
+    /// What fewer bits cost.
+    pub fn of_precision(workloads: &'w Workloads) -> impl Iterator<Item = Self> {
         workloads.rounds.iter().map(|rounds| Part::Rounds(rounds.as_ref()))
     }
 
-    fn of_memory(workloads: &'w Workloads) -> impl Iterator<Item = Self> {
+    /// What calls take beyond their inputs and outputs, what states keep, and what is needed at the peak.
+    pub fn of_memory(workloads: &'w Workloads) -> impl Iterator<Item = Self> {
         let kept = workloads.kept.iter().map(|state| Part::Kept(state.as_ref()));
-        workloads
-            .scratch
-            .iter()
-            .map(Part::Scratch)
-            .chain(kept)
-            .chain(workloads.weighed.iter().map(Part::Peak))
+        let scratch = workloads.scratch.iter().map(Part::Scratch);
+        scratch.chain(kept).chain(workloads.weighed.iter().map(Part::Peak))
+    }
+
+    /// What kernels ask of the memory.
+    pub fn of_traffic(workloads: &'w Workloads) -> impl Iterator<Item = Self> {
+        workloads.counted.iter().map(|workload| Part::Traffic(workload.as_ref()))
     }
 
     /// What trouble with it is about, and where that counts.
@@ -66,7 +63,7 @@ impl<'w> Part<'w> {
     }
 
     /// Of no other of its topic.
-    pub fn name(&self) -> String {
+    fn name(&self) -> String {
         match self {
             Part::Rounds(rounds) => rounds.name(),
             Part::Scratch(_) => "calls".to_owned(),
@@ -76,21 +73,26 @@ impl<'w> Part<'w> {
         }
     }
 
-    pub fn measure(
+    /// Measures it. Whether it came to nothing is told, and noted.
+    pub fn hear(
         &self,
-        device: &mut Emulated,
-        rng: &mut ChaCha8Rng,
+        plan: &Plan,
+        subject: &mut dyn Weighed,
         watch: &dyn Watch,
         measured: &mut Measured,
-    ) -> Result<(), Trouble> {
-        match self {
-            Part::Rounds(rounds) => rounding(*rounds, device, rng, watch, measured),
-            Part::Traffic(workload) => traffic(*workload, device, rng, watch, measured),
-            Part::Scratch(_) | Part::Kept(_) | Part::Peak(_) => self.weigh(device, rng, watch, measured),
+    ) -> ControlFlow<()> {
+        let (topic, dimension) = self.topic();
+        let mut rng = plan.seed.rng(&format!("{topic} of {}", self.name()));
+        match self.measure(subject, &mut rng, watch, measured) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(trouble) => {
+                measured.trouble(topic, dimension, &trouble);
+                ControlFlow::Break(())
+            }
         }
     }
 
-    fn weigh(
+    fn measure(
         &self,
         subject: &mut dyn Weighed,
         rng: &mut ChaCha8Rng,
@@ -98,6 +100,7 @@ impl<'w> Part<'w> {
         measured: &mut Measured,
     ) -> Result<(), Trouble> {
         match self {
+            Part::Rounds(rounds) => rounding(*rounds, subject, rng, watch, measured)?,
             Part::Scratch(scratch) => {
                 watch.step("memory beyond inputs and outputs");
                 weigh_scratch(scratch, subject, rng, measured)?;
@@ -112,7 +115,7 @@ impl<'w> Part<'w> {
                 let floor = weighed.peak_floor_bytes() as f64;
                 measured.measurements.push(plain("peak_bytes", &weighed.name(), peak, "B", floor));
             }
-            Part::Rounds(_) | Part::Traffic(_) => unreachable!("these are not about memory that is kept"),
+            Part::Traffic(workload) => traffic(*workload, subject, rng, watch, measured)?,
         }
         Ok(())
     }
@@ -121,7 +124,7 @@ impl<'w> Part<'w> {
 /// What kernels ask of the memory.
 fn traffic(
     workload: &dyn Workload,
-    device: &mut Emulated,
+    device: &mut dyn Weighed,
     rng: &mut ChaCha8Rng,
     watch: &dyn Watch,
     measured: &mut Measured,
@@ -140,24 +143,16 @@ fn traffic(
             Some((Severity::Major, message, None)),
         );
     }
-    measured.traffic(&name, &device.take_traffic(), workload.state_bytes());
+    if let Some(traffic) = device.take_traffic() {
+        measured.traffic(&name, &traffic, workload.state_bytes());
+    }
     Ok(())
 }
 
 /// What fewer bits cost.
-pub(super) fn precision(
-    workloads: &Workloads,
-    subject: &mut dyn Subject,
-    rng: &mut ChaCha8Rng,
-    watch: &dyn Watch,
-    measured: &mut Measured,
-) -> Result<(), Trouble> {
-    workloads.rounds.iter().try_for_each(|rounds| rounding(rounds.as_ref(), subject, rng, watch, measured))
-}
-
 fn rounding(
     rounds: &dyn Rounds,
-    subject: &mut dyn Subject,
+    subject: &mut dyn Weighed,
     rng: &mut ChaCha8Rng,
     watch: &dyn Watch,
     measured: &mut Measured,
@@ -175,17 +170,6 @@ fn rounding(
     let finding = measured.findings.last_mut().expect("it was just pushed");
     (finding.used, finding.limit) = (error.used.is_finite().then_some(error.used), Some(1.0));
     Ok(())
-}
-
-/// What calls take beyond their inputs and outputs, what states keep, and what is needed at the peak.
-pub(super) fn memory(
-    workloads: &Workloads,
-    subject: &mut dyn Weighed,
-    rng: &mut ChaCha8Rng,
-    watch: &dyn Watch,
-    measured: &mut Measured,
-) -> Result<(), Trouble> {
-    Part::of_memory(workloads).try_for_each(|part| part.weigh(subject, rng, watch, measured))
 }
 
 fn weigh_scratch(
@@ -214,16 +198,15 @@ pub(super) fn time(
     workloads: &Workloads,
     plan: &Plan,
     subject: &mut dyn Weighed,
-    mut reference: Option<&mut (dyn Subject + '_)>,
+    reference: Option<&mut (dyn Subject + '_)>,
     rng: &mut ChaCha8Rng,
     watch: &dyn Watch,
     measured: &mut Measured,
 ) -> Result<(), Trouble> {
     let seconds_per_element = sweeps(workloads, subject, rng, watch, measured)?;
     rest(subject, measured)?;
-    let extent = Extent::from(plan.effort);
+    let (mut timed, mut floors) = (Vec::new(), Vec::new());
     for workload in &workloads.timed {
-        watch.step(&format!("time of {}", workload.name()));
         if seconds_per_element * workload.elements() as f64 > LONG_PLAY_S {
             measured.omissions.push(format!(
                 "{} was not timed: at the pace seen on smaller sizes one call would take {:.0} s",
@@ -233,19 +216,25 @@ pub(super) fn time(
             continue;
         }
         // The machine's pace changes by the minute, so the floor is measured beside.
-        let floor = workload.floor_s(&bandwidth(workload.working_set_bytes(), 0.08));
-        let reference = reference.as_deref_mut().map(|reference| reference as &mut dyn Subject);
-        let timed = measure::time(workload.as_ref(), subject, reference, extent, rng)?;
+        floors.push(workload.floor_s(&bandwidth(workload.working_set_bytes(), 0.08)));
+        timed.push(workload.as_ref());
+    }
+    let names: Vec<String> = timed.iter().map(|workload| workload.name()).collect();
+    watch.step(&format!("time of {}", names.join(" and ")));
+    let reference = reference.map(|reference| reference as &mut dyn Subject);
+    let (seen, ended) = measure::time(&timed, subject, reference, Extent::from(plan.effort), rng);
+    for ((workload, floor), seen) in timed.into_iter().zip(floors).zip(seen) {
+        let Some(seen) = seen else { continue };
         let mut again = None;
-        if timed.time.value / floor > workload.slow_over_floor() {
+        if seen.time.value / floor > workload.slow_over_floor() && ended.is_ok() {
             // It may have waited for processors that others keep busy: what is slow is slow when one looks again, at its work alone.
-            let rough = measure::time_roughly(workload.as_ref(), subject, rng)?;
+            let rough = measure::time_roughly(workload, subject, rng)?;
             let floor = workload.floor_s(&bandwidth(workload.working_set_bytes(), 0.08));
             again = Some(rough.working_s / floor);
         }
-        measured.timed(workload.as_ref(), timed, floor, again);
+        measured.timed(workload, seen, floor, again);
     }
-    Ok(())
+    ended
 }
 
 /// Times sizes that grow along one axis at a time. Returns the seconds an element took at the largest size tried.
@@ -257,7 +246,6 @@ pub(super) fn sweeps(
     measured: &mut Measured,
 ) -> Result<f64, Trouble> {
     let mut seconds_per_element = 0.0f64;
-    subject.restart()?;
     for sweep in &workloads.sweeps {
         let axis = sweep.axis;
         watch.step(&format!("growth over {axis}"));
