@@ -106,33 +106,40 @@ pub(super) fn expect(problem: &Problem) -> Vec<Row> {
 
 /// What one row should give.
 pub(super) fn expect_row(row: &[f64], k: usize) -> Row {
-    if row.iter().any(|logit| logit.is_nan()) {
+    // Without a way out on the way, several at once.
+    if row.iter().fold(false, |found, logit| found | logit.is_nan()) {
         return Row::Nan;
     }
-    let max = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let (growths, max) = records(row.iter());
     if max == f64::NEG_INFINITY {
         return Row::Masked;
     }
-    let terms: Vec<f64> = row.iter().map(|logit| (logit - max).exp()).collect();
-    let sum: f64 = terms.iter().sum();
-    let finite = row.iter().zip(terms).filter(|(logit, _)| logit.is_finite());
-    let weighed: f64 = finite.map(|(logit, term)| term / sum * (logit - max).abs()).sum();
+    let (mut sum, mut weighed) = (0.0, 0.0);
+    for logit in row {
+        let term = (logit - max).exp();
+        sum += term;
+        if logit.is_finite() {
+            weighed += term * (logit - max).abs();
+        }
+    }
     let precision = float32();
-    let growths = records(row.iter()).max(records(row.iter().rev()));
+    let growths = growths.max(records(row.iter().rev()).0);
     let stretch = 0.5 * row.len().min(1024) as f64 * precision.u;
-    let common = precision.sum(row.len()) + stretch + 4.0 * precision.sum(growths) + weighed * precision.u;
+    let common =
+        precision.sum(row.len()) + stretch + 4.0 * precision.sum(growths) + weighed / sum * precision.u;
     Row::Winners(Winners { max, lse: max + sum.ln(), logits: largest(row.iter().copied(), k), common })
 }
 
-/// How often the maximum grows along the way.
-fn records<'a>(row: impl Iterator<Item = &'a f64>) -> usize {
-    let mut max = f64::NEG_INFINITY;
-    row.filter(|&&logit| {
-        let grows = logit > max;
-        max = max.max(logit);
-        grows
-    })
-    .count()
+/// How often the maximum grows along the way, and what it is in the end.
+fn records<'a>(row: impl Iterator<Item = &'a f64>) -> (usize, f64) {
+    let (mut count, mut max) = (0, f64::NEG_INFINITY);
+    for &logit in row {
+        // Seldom, so that it is foreseen.
+        if logit > max {
+            (count, max) = (count + 1, logit);
+        }
+    }
+    (count, max)
 }
 
 /// The k largest values in descending order; fewer where there are fewer.
@@ -239,7 +246,7 @@ mod tests {
         let rising: Vec<f64> = (0..100).map(f64::from).collect();
         let falling: Vec<f64> = rising.iter().rev().copied().collect();
         assert_eq!(winners(&rising, 1).common, winners(&falling, 1).common);
-        assert_eq!(records(rising.iter()), 100);
-        assert_eq!(records(falling.iter()), 1);
+        assert_eq!(records(rising.iter()), (100, rising[99]));
+        assert_eq!(records(falling.iter()), (1, falling[0]));
     }
 }
