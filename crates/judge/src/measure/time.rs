@@ -83,7 +83,9 @@ fn time_all(
     // Of one restart a ratio has no interval.
     let least = if reference.is_some() { 2 } else { 1 };
     for restart in 0..extent.restarts {
-        let is_due = |timing: &Timing<'_>| restart < least || timing.took < extent.budget;
+        // Of two its interval is a matter of luck, so for a third there is as much time again.
+        let budget = if restart == 2 { 2 * extent.budget } else { extent.budget };
+        let is_due = |timing: &Timing<'_>| restart < least || timing.took < budget;
         if !timings.iter().any(is_due) {
             break;
         }
@@ -437,5 +439,17 @@ mod tests {
         let extent = Extent { budget: Duration::from_millis(240), ..EXTENT };
         let timed = time_one(&mut subject, Some(&mut reference), extent);
         assert_eq!(timed.samples.len(), 2 * (subject.0.restarts + 1), "a block in each restart");
+    }
+
+    #[test]
+    fn an_interval_is_of_three_restarts_if_that_takes_no_longer_than_twice_the_budget() {
+        // A block lasts 80 ms at least: no restart beyond the second is within the budget, and the third within twice the first of them.
+        for (budget_ms, restarts) in [(155, 3), (20, 2)] {
+            let mut subject = Slow(Scripted::new(&[1.0]), Duration::from_millis(20));
+            let mut reference = Scripted::new(&[1.0]);
+            let extent = Extent { budget: Duration::from_millis(budget_ms), ..EXTENT };
+            time_one(&mut subject, Some(&mut reference), extent);
+            assert_eq!(subject.0.restarts + 1, restarts, "{budget_ms} ms");
+        }
     }
 }
