@@ -219,6 +219,9 @@ pub(super) fn time(
         floors.push(workload.floor_s(&bandwidth(workload.working_set_bytes(), 0.08)));
         timed.push(workload.as_ref());
     }
+    if timed.is_empty() {
+        return Ok(());
+    }
     let names: Vec<String> = timed.iter().map(|workload| workload.name()).collect();
     watch.step(&format!("time of {}", names.join(" and ")));
     let reference = reference.map(|reference| reference as &mut dyn Subject);

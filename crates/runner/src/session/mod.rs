@@ -106,7 +106,7 @@ struct Arenas {
     /// For calls that have nothing to do with states: nobody keeps their inputs.
     inputs: Option<Shared>,
     outputs: Option<Shared>,
-    /// Large inputs that states may hold on to, and such that no state can hold on to any more.
+    /// Large inputs that states may hold on to, and those of the last states, which are gone.
     held: Vec<Shared>,
     released: Vec<Shared>,
 }
@@ -115,7 +115,7 @@ impl Arenas {
     /// Takes what a state may hold on to. Most of what a call takes goes into clearing so much memory, so it is used again, as far as that does
     /// not take much.
     fn hold(&mut self, inputs: Shared) {
-        let bytes: usize = self.held.iter().chain(&self.released).map(Shared::capacity).sum();
+        let bytes: usize = self.held.iter().map(Shared::capacity).sum();
         if inputs.capacity() >= HELD_BYTES_MIN && bytes + inputs.capacity() <= HELD_BYTES_MAX {
             self.held.push(inputs);
         }
@@ -127,9 +127,9 @@ impl Arenas {
         Some(self.released.swap_remove(index))
     }
 
-    /// No state is left.
+    /// No state is left. What the last ones did not use has a size that is not asked for any more.
     fn release_all(&mut self) {
-        self.released.append(&mut self.held);
+        self.released = std::mem::take(&mut self.held);
     }
 }
 
@@ -332,6 +332,9 @@ mod tests {
         ] {
             assert_eq!(arenas.take_released(bytes).is_some(), is_there, "{bytes}");
         }
-        assert!(arenas.take_released(3 * HELD_BYTES_MIN).is_some());
+        arenas.hold(arena(HELD_BYTES_MIN));
+        arenas.release_all();
+        assert!(arenas.take_released(3 * HELD_BYTES_MIN).is_none(), "nobody wanted it");
+        assert!(arenas.take_released(HELD_BYTES_MIN).is_some());
     }
 }
