@@ -93,7 +93,7 @@ def cells(options):
             add(1, "layer_norm", direction, "f64", (8192, 768))
 
     shapes = [(64, 128256, 50), (64, 32000, 50), (1, 128256, 50), (512, 50257, 50), (16, 151936, 50), (64, 128256, 256),
-              (256, 32000, 50), (1024, 32000, 1), (4, 1 << 20, 50)]
+              (256, 32000, 50), (1024, 32000, 1), (4, 1 << 20, 50), (4096, 128256, 50), (8192, 32000, 50)]
     for n, shape in enumerate(shapes[:4] if quick else shapes):
         for dtype in ("f32", "f16") if quick or sweep else ("f32", "f16", "bf16"):
             add(n > 1 or dtype == "bf16", "softmax_topk", dtype, shape)

@@ -72,6 +72,10 @@ constexpr int BIN_ROWS = 8, BINS = BIN_ROWS * LANES, LOG_BINS = 8;
 // be with -inf.
 constexpr float NO_MAXIMUM = -3.402823466e38f;
 
+constexpr float LOG2_E = 1.44269504f, LN_2 = 0.693147181f;
+// Maxima whose product with LOG2_E is rounded by so little that its square is nothing.
+constexpr float NEAR = 1024.0f;
+
 // No key reaches it.
 constexpr Key NO_BOUND = ~static_cast<Key>(0);
 
@@ -93,10 +97,15 @@ struct F32 {
     static constexpr int LEN = VECTOR_BYTES / sizeof(Storage);
     static __device__ __forceinline__ float widen(Storage x) { return x; }
     static __device__ __forceinline__ void widen_word(float *to, unsigned word) { to[0] = __uint_as_float(word); }
-    // The largest of a vector that is not NaN.
-    static __device__ __forceinline__ float largest(uint4 v) {
-        return fmaxf(fmaxf(__uint_as_float(v.x), __uint_as_float(v.y)), fmaxf(__uint_as_float(v.z), __uint_as_float(v.w)));
+    // Of two words the larger logits; of a NaN and a number the number.
+    static __device__ __forceinline__ unsigned larger(unsigned a, unsigned b) {
+        return __float_as_uint(fmaxf(__uint_as_float(a), __uint_as_float(b)));
     }
+    static __device__ __forceinline__ float largest(unsigned word) { return __uint_as_float(word); }
+    // A word of the largest logits that are not above x.
+    static __device__ __forceinline__ unsigned down(float x) { return __float_as_uint(x); }
+    // Whether a word has a logit above those of `down`.
+    static __device__ __forceinline__ bool is_above(unsigned word, unsigned down) { return __uint_as_float(word) > __uint_as_float(down); }
 };
 
 struct F16 {
@@ -113,11 +122,13 @@ struct F16 {
         asm("max.f16x2 %0, %1, %2;" : "=r"(to) : "r"(a), "r"(b));
         return to;
     }
-    static __device__ __forceinline__ float largest(uint4 v) {
+    static __device__ __forceinline__ float largest(unsigned word) {
         float both[2];
-        widen_word(both, larger(larger(v.x, v.y), larger(v.z, v.w)));
+        widen_word(both, word);
         return fmaxf(both[0], both[1]);
     }
+    static __device__ __forceinline__ unsigned down(float x) { return __half_as_ushort(__float2half_rd(x)) * 0x10001u; }
+    static __device__ __forceinline__ bool is_above(unsigned word, unsigned down) { return larger(word, down) != down; }
 };
 
 struct Bf16 {
@@ -134,11 +145,16 @@ struct Bf16 {
         asm("max.bf16x2 %0, %1, %2;" : "=r"(to) : "r"(a), "r"(b));
         return to;
     }
-    static __device__ __forceinline__ float largest(uint4 v) {
+    static __device__ __forceinline__ float largest(unsigned word) {
         float both[2];
-        widen_word(both, larger(larger(v.x, v.y), larger(v.z, v.w)));
+        widen_word(both, word);
         return fmaxf(both[0], both[1]);
     }
+    static __device__ __forceinline__ unsigned down(float x) {
+        const unsigned bits = __float_as_uint(x);
+        return ((bits + (x < 0.0f ? 0xffffu : 0u)) >> 16) * 0x10001u;
+    }
+    static __device__ __forceinline__ bool is_above(unsigned word, unsigned down) { return larger(word, down) != down; }
 };
 
 static_assert(F32::LEN == PIECE && F16::LEN == 2 * PIECE, "a vector is one piece or two");
@@ -150,6 +166,8 @@ template <typename L> __device__ __forceinline__ void widen(float (&to)[L::LEN],
     L::widen_word(to + 2 * WORD, v.z);
     L::widen_word(to + 3 * WORD, v.w);
 }
+
+template <typename L> __device__ __forceinline__ unsigned larger(uint4 v) { return L::larger(L::larger(v.x, v.y), L::larger(v.z, v.w)); }
 
 // 32 bits of logits from `first` on, which are -inf but from `begin` to `end`.
 template <typename L> __device__ __forceinline__ unsigned load_word(const typename L::Storage *row, int first, int begin, int end) {
@@ -237,6 +255,12 @@ __device__ __forceinline__ int key_index(Key key) { return static_cast<int>(~sta
 __device__ __forceinline__ Key lowest(float x) { return static_cast<Key>(make_order(x)) << 32; }
 __device__ __forceinline__ Key highest(float x) { return lowest(x) | ALL; }
 
+// A word above which are the logits of an order from `order` on. What is beyond infinity no logit reaches.
+template <typename L> __device__ __forceinline__ unsigned below(unsigned order) {
+    // Below 0 is -0, which is as large.
+    return L::down(order_logit(order - (order == 0x80000000u ? 2 : 1)));
+}
+
 // Makes logits whose keys are not below `below` such as are no candidates.
 template <typename L> __device__ __forceinline__ void hide(uint4 &x, int at, Key below) {
     constexpr int WORD = L::LEN / 4;
@@ -278,27 +302,36 @@ __device__ __forceinline__ Total warp_merge(Total total) {
     return {maximum, sum};
 }
 
-// exp(x), as exact as the instruction.
-__device__ __forceinline__ float fast_exp(float x) {
+__device__ __forceinline__ float exp2_of(float x) {
     float to;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(to) : "f"(x * 1.44269504f));
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(to) : "f"(x));
     return to;
 }
 
+// exp(x), as exact as the instruction.
+__device__ __forceinline__ float fast_exp(float x) { return exp2_of(x * LOG2_E); }
+
 // Logits that are not above the total's maximum, or are NaN, added to it.
 template <typename L> __device__ __forceinline__ void add(Total &total, const uint4 (&x)[VECTORS]) {
-    float sums[4];
+    const auto terms = [&](auto term) {
+        float sums[4];
 #pragma unroll
-    for (int v = 0; v < VECTORS; ++v) {
-        float wide[L::LEN];
-        widen<L>(wide, x[v]);
+        for (int v = 0; v < VECTORS; ++v) {
+            float wide[L::LEN];
+            widen<L>(wide, x[v]);
 #pragma unroll
-        for (int e = 0; e < L::LEN; ++e) {
-            const float term = fast_exp(wide[e] - total.maximum);
-            sums[e % 4] = v == 0 && e < 4 ? term : sums[e % 4] + term;
+            for (int e = 0; e < L::LEN; ++e) sums[e % 4] = v == 0 && e < 4 ? term(wide[e]) : sums[e % 4] + term(wide[e]);
         }
+        return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    };
+    const float maximum = total.maximum;
+    if (fabsf(maximum) < NEAR) {
+        // One operation for each argument; what the product of the maximum was rounded by is the same for all.
+        const float scaled = __fmul_rn(maximum, LOG2_E), rest = __fmaf_rn(maximum, LOG2_E, -scaled);
+        total.sum = __fmaf_rn(terms([&](float x) { return exp2_of(__fmaf_rn(x, LOG2_E, -scaled)); }), 1.0f - rest * LN_2, total.sum);
+    } else {
+        total.sum += terms([&](float x) { return fast_exp(x - maximum); });
     }
-    total.sum += (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
 // -- Candidates ----------------------------------------------------------------------------------------------------------------------
@@ -437,9 +470,9 @@ __device__ __forceinline__ Bin find_bin(const int *bins, int k, Shared &shared) 
     return shared.bin;
 }
 
-// A threshold which at least k logits reach, and few others if that can be had, by the largest logit of each thread; that becomes the largest of
-// all.
-__device__ __forceinline__ float find_threshold(float &largest, int k, Shared &shared, Turn &turn) {
+// The order of a threshold which at least k logits reach, and few others if that can be had, by the largest logit of each thread; that becomes
+// the largest of all.
+__device__ __forceinline__ unsigned find_threshold(float &largest, int k, Shared &shared, Turn &turn) {
     const int lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
     const unsigned order = make_order(largest);
     unsigned low = __reduce_min_sync(ALL, order), high = __reduce_max_sync(ALL, order);
@@ -460,11 +493,11 @@ __device__ __forceinline__ float find_threshold(float &largest, int k, Shared &s
         const Bin bin = find_bin(bins, k - over, shared);
         if (over + bin.reached < k) break;
         low += static_cast<unsigned>(bin.bin) << shift;
-        if (over + bin.reached <= k + k / 4 + 4 || shift == 0) return order_logit(low);
+        if (over + bin.reached <= k + k / 4 + 4 || shift == 0) return low;
         over += bin.over;
         high = min(high, low + ((1u << shift) - 1));
     }
-    return NO_MAXIMUM;
+    return make_order(NO_MAXIMUM);
 }
 
 // Counts keys from `low` to `high` by bins. All threads must see the keys. Two barriers.
@@ -508,9 +541,6 @@ __device__ __forceinline__ Key cut(Key *keys, int &held, int k, Key low, Key hig
     for (int i = threadIdx.x; i < held; i += blockDim.x) keys[i] = shared.sorted[i];
     return range.low;
 }
-
-// The least float above; NaN, which nothing reaches, above infinity.
-__device__ __forceinline__ float above(float x) { return order_logit(make_order(x) + 1); }
 
 // The k largest of `held` keys, or all if there are fewer, sorted, in front. Returns how many. No key is above `high`; those below `low` are
 // none of the k largest. All threads must see the keys; they are seen again.
@@ -600,29 +630,70 @@ __device__ __forceinline__ Total block_total(const Shared &shared) {
     return warp_merge({has ? shared.maxima[lane] : NO_MAXIMUM, has ? shared.sums[lane] : 0.0f});
 }
 
-// Begins to copy a row's first tiles. A thread's slots are its own: it needs no barrier, but must have read what it copied before.
-template <typename L>
-__device__ __forceinline__ void fetch_first(const typename L::Storage *row, int from, int begin, int end, uint4 *slots) {
-    const int threads = blockDim.x, stride = threads * L::LEN, step = stride * VECTORS, mine = static_cast<int>(threadIdx.x) * L::LEN;
+// Logits of a row's first line that are before it.
+template <typename L> __device__ __forceinline__ int shift_of(const typename L::Storage *row) {
+    return static_cast<int>(reinterpret_cast<size_t>(row) / sizeof(typename L::Storage) % (LINE_BYTES / sizeof(typename L::Storage)));
+}
+
+// The tiles that a block reads, of one row after the other, STAGES ahead of what it works on; the same in each thread. A thread's slots are its
+// own: it needs no barrier, but must have read what it copied before. Rows have logits `begin` .. `end`, are `apart` from each other, and each is
+// read `passes` times; `left` so many times after this.
+template <typename L> struct Stream {
+    uint4 *slots;
+    const typename L::Storage *row;
+    long long apart;
+    int tile, begin, end, passes, pass, left;
+    // Of the slots, that of the tile that is worked on next.
+    unsigned stage;
+
+    __device__ __forceinline__ Stream(uint4 *slots, const typename L::Storage *row, int from, int begin, int end)
+        : slots(slots + threadIdx.x), row(row), apart(0), tile(from), begin(begin), end(end), passes(1), pass(1), left(0), stage(0) {}
+
+    __device__ __forceinline__ void start() {
 #pragma unroll 1
-    for (int s = 0; s < STAGES; ++s) {
-        const int tile = from + s * step;
+        for (int s = 0; s < STAGES; ++s) fetch(slot(s));
+    }
+
+    // This thread's vectors of the tile that comes after so many others, `threads` apart.
+    __device__ __forceinline__ uint4 *slot(unsigned after) const { return slots + (stage + after) % STAGES * VECTORS * blockDim.x; }
+
+    // Of the tile that is worked on: all threads have read theirs, or will have before they come back.
+    __device__ __forceinline__ void next() {
+        fetch(slot(0));
+        stage = (stage + 1) % STAGES;
+    }
+
+    // Begins to copy a tile.
+    __device__ __forceinline__ void fetch(uint4 *to) {
+        const int stride = static_cast<int>(blockDim.x) * L::LEN, step = stride * VECTORS;
         if (tile < end) {
-            fetch<L>(slots + s * VECTORS * threads + threadIdx.x, row, tile + mine, stride, begin, end, tile >= begin && tile + step <= end);
+            ::fetch<L>(to, row, tile + static_cast<int>(threadIdx.x) * L::LEN, stride, begin, end, tile >= begin && tile <= end - step);
+            tile += step;
+            // At most once: as a loop it is out of the way of most tiles.
+#pragma unroll 1
+            while (tile >= end && left > 0) {
+                --left;
+                if (--pass == 0) {
+                    pass = passes;
+                    row += apart;
+                }
+                tile = -shift_of<L>(row);
+            }
         }
         end_group();
     }
-}
+};
 
-// Reads logits `begin` .. `end` of a row once, of which `fetch_first` has begun to copy the first, in vectors counted from `from`. Leaves the k
-// largest keys (MORE: of those below `below`), or all if there are fewer, and perhaps others, up to `most` where k are, in `keys`, in any order,
-// and returns how many; each warp's total is shared, unless MORE. None of those largest is below `low`.
+// Reads logits `begin` .. `end` of a row once, as they come from the stream, in vectors counted from `from`. Leaves the k largest keys (MORE: of
+// those below `limit`), or all if there are fewer, and perhaps others, up to `most` where k are, in `keys`, in any order, and returns how many;
+// each warp's total is shared, unless MORE. None of those largest is below `low`.
 template <typename L, bool MORE>
-__device__ __forceinline__ int scan(const typename L::Storage *row, int from, int begin, int end, int k, int most, Key below, uint4 *slots, Key *keys,
-                                    Shared &shared, Turn &turn, Total &total, Key &low) {
+__device__ __forceinline__ int scan(Stream<L> &stream, const typename L::Storage *row, int from, int begin, int end, int k, int most, Key limit,
+                                    Key *keys, Shared &shared, Turn &turn, Total &total, Key &low) {
     constexpr int LEN = L::LEN;
     constexpr int PIECES = LEN / PIECE;
-    const int threads = blockDim.x, stride = threads * LEN, step = stride * VECTORS, mine = static_cast<int>(threadIdx.x) * LEN;
+    const int threads = blockDim.x, stride = threads * LEN, step = stride * VECTORS, mine = from + static_cast<int>(threadIdx.x) * LEN;
+    const int tiles = (end - from + step - 1) / step;
     // Where keys are appended from there are vectors until then, and where they are from.
     uint4 *const stash = reinterpret_cast<uint4 *>(keys + most_held(k));
     int *const places = reinterpret_cast<int *>(stash + threads);
@@ -630,57 +701,57 @@ __device__ __forceinline__ int scan(const typename L::Storage *row, int from, in
     // Threads read what they copied themselves: no barrier is needed.
     wait_groups<STAGES - SAMPLE>();
 #pragma unroll 1
-    for (int s = 0; s < SAMPLE && from + s * step < end; ++s) {
+    for (int s = 0; s < SAMPLE && s < tiles; ++s) {
+        const uint4 *const slot = stream.slot(s);
 #pragma unroll
         for (int v = 0; v < VECTORS; ++v) {
-            uint4 x = slots[(s * VECTORS + v) * threads + threadIdx.x];
-            if (MORE) hide<L>(x, from + s * step + mine + v * stride, below);
-            largest = fmaxf(largest, L::largest(x));
+            uint4 x = slot[v * threads];
+            if (MORE) hide<L>(x, mine + s * step + v * stride, limit);
+            largest = fmaxf(largest, L::largest(larger<L>(x)));
         }
     }
-    float threshold = find_threshold(largest, k, shared, turn);
-    Key least = lowest(threshold);
+    unsigned threshold = find_threshold(largest, k, shared, turn);
+    Key least = static_cast<Key>(threshold) << 32;
     // The block's, and not the thread's: what is above it reaches the threshold, too.
     if (!MORE) total.maximum = largest;
     // Tiles that the threshold is of.
-    int held = 0, stage = 0, tiles = SAMPLE;
+    int held = 0, sampled = SAMPLE;
 #pragma unroll 1
-    for (int tile = from; tile < end;) {
-        const int start = tile, count = collect_after(tiles, k);
+    for (int tile = 0; tile < tiles;) {
+        const int start = tile, stop = min(tile + collect_after(sampled, k), tiles);
+        const unsigned under = below<L>(threshold);
         // Of vectors from here on, those for which there was no room.
         unsigned missed = 0;
 #pragma unroll 1
-        for (unsigned bit = 1, last = 1u << (count - 1) * VECTORS; tile < end && bit <= last && bit != 0; tile += step, bit <<= VECTORS) {
+        for (; tile < stop; ++tile) {
             uint4 x[VECTORS];
-            uint4 *const slot = slots + stage * VECTORS * threads + threadIdx.x;
-            stage = stage == STAGES - 1 ? 0 : stage + 1;
+            const uint4 *const slot = stream.slot(0);
             wait_groups<STAGES - 1>();
-            const int first = tile + mine, later = tile + STAGES * step;
-            unsigned hits = 0;
-            largest = minus_infinity();
+            unsigned all = 0;
 #pragma unroll
             for (int v = 0; v < VECTORS; ++v) {
                 x[v] = slot[v * threads];
-                if (MORE) hide<L>(x[v], first + v * stride, below);
-                const float maximum = L::largest(x[v]);
-                hits |= maximum >= threshold ? 1u << v : 0;
-                largest = fmaxf(largest, maximum);
+                if (MORE) hide<L>(x[v], mine + tile * step + v * stride, limit);
+                all = v == 0 ? larger<L>(x[v]) : L::larger(all, larger<L>(x[v]));
             }
-            if (later < end) fetch<L>(slot, row, later + mine, stride, begin, end, later + step <= end);
-            end_group();
-            if (hits != 0) {
+            stream.next();
+            if (L::is_above(all, under)) {
+                unsigned hits = 0;
+#pragma unroll
+                for (int v = 0; v < VECTORS; ++v) hits |= L::is_above(larger<L>(x[v]), under) ? 1u << v : 0;
                 int place = atomicAdd(&shared.stashed, __popc(hits));
 #pragma unroll
                 for (int v = 0; v < VECTORS; ++v) {
                     if ((hits >> v & 1) == 0) continue;
                     if (place < threads) {
-                        stash[place] = x[v];                   // scattered
-                        places[place] = first + v * stride;  // scattered
+                        stash[place] = x[v];                                  // scattered
+                        places[place] = mine + tile * step + v * stride;  // scattered
                     } else {
-                        missed |= bit << v;
+                        missed |= 1u << ((tile - start) * VECTORS + v);
                     }
                     ++place;
                 }
+                largest = L::largest(all);
                 if (!MORE && largest > total.maximum) {
                     total.sum *= fast_exp(total.maximum - largest);
                     total.maximum = largest;
@@ -689,7 +760,7 @@ __device__ __forceinline__ int scan(const typename L::Storage *row, int from, in
             if (!MORE) add<L>(total, x);
         }
 
-        const bool last = tile >= end;
+        const bool last = tile == tiles;
         if (!MORE && last) share(warp_merge(total), shared);
         __syncthreads();
         bool has = static_cast<int>(threadIdx.x) < min(shared.stashed, threads);
@@ -709,8 +780,8 @@ __device__ __forceinline__ int scan(const typename L::Storage *row, int from, in
                 if (held > (last && !left && piece == PIECES - 1 ? most : most_held(k))) {
                     least = cut(keys, held, k, least, highest(-minus_infinity()), shared, turn);
                     // What comes after all of this must be above.
-                    threshold = above(key_logit(least));
-                    tiles = (tile - from) / step;
+                    threshold = static_cast<unsigned>(least >> 32) + 1;
+                    sampled = tile;
                 }
             }
             if (!left) break;
@@ -719,9 +790,9 @@ __device__ __forceinline__ int scan(const typename L::Storage *row, int from, in
             if (has) {
                 const int n = __ffs(static_cast<int>(missed)) - 1;
                 missed &= missed - 1;
-                at = start + n / VECTORS * step + n % VECTORS * stride + mine;
+                at = mine + (start + n / VECTORS) * step + n % VECTORS * stride;
                 vector = load_vector<L>(row, at, begin, end);
-                if (MORE) hide<L>(vector, at, below);
+                if (MORE) hide<L>(vector, at, limit);
             }
             left = __syncthreads_or(missed != 0);
         }
@@ -729,7 +800,7 @@ __device__ __forceinline__ int scan(const typename L::Storage *row, int from, in
     }
     low = least;
     if (held < k) {
-        held = fill<L>(row, begin, end, k, below, keys, held, shared);
+        held = fill<L>(row, begin, end, k, limit, keys, held, shared);
         low = 0;
     }
     return held;
@@ -744,11 +815,6 @@ __device__ __forceinline__ void put(const Key *keys, int held, int wanted, Total
         probs[i] = has ? expf(key_logit(keys[i]) - total.maximum) / total.sum : 0.0f;
         indices[i] = has ? key_index(keys[i]) : -1;
     }
-}
-
-// Logits of a row's first line that are before it.
-template <typename L> __device__ __forceinline__ int shift_of(const typename L::Storage *row) {
-    return static_cast<int>(reinterpret_cast<size_t>(row) / sizeof(typename L::Storage) % (LINE_BYTES / sizeof(typename L::Storage)));
 }
 
 // -- Plain: a read for the maximum, one for the sum, and one for each of the k. --------------------------------------------------------
@@ -796,37 +862,40 @@ softmax_topk_plain_f32(const float *logits, float *probs, long long *indices, in
 template <typename L>
 __device__ __forceinline__ void topk(const typename L::Storage *__restrict__ logits, float *__restrict__ probs,
                                      long long *__restrict__ indices, int rows, int vocab, int k) {
-    extern __shared__ uint4 slots[];
+    extern __shared__ __align__(LINE_BYTES) uint4 slots[];
     __shared__ Shared shared;
     Key *const keys = reinterpret_cast<Key *>(slots + STAGES * VECTORS * blockDim.x);
     clear(shared);
     Turn turn = {0, 0};
     const typename L::Storage *row = logits + blockIdx.x * static_cast<long long>(vocab);
-    if (static_cast<int>(blockIdx.x) < rows) fetch_first<L>(row, -shift_of<L>(row), 0, vocab, slots);
+    Stream<L> stream(slots, row, -shift_of<L>(row), 0, vocab);
+    stream.apart = gridDim.x * static_cast<long long>(vocab);
+    stream.passes = stream.pass = (k + MAX_K - 1) / MAX_K;
+    const int rounds = (rows - static_cast<int>(blockIdx.x) + static_cast<int>(gridDim.x) - 1) / static_cast<int>(gridDim.x);
+    stream.left = rounds * stream.passes - 1;
+    if (rounds > 0) stream.start();
 #pragma unroll 1
     for (long long r = blockIdx.x; r < rows; r += gridDim.x) {
         Total total = {NO_MAXIMUM, 0.0f};
-        Key below = NO_BOUND;
+        Key limit = NO_BOUND;
 #pragma unroll 1
         for (int done = 0; done < k; done += MAX_K) {
             const int wanted = min(k - done, MAX_K), from = -shift_of<L>(row);
             Key low;
             int held;
             if (done == 0) {
-                held = scan<L, false>(row, from, 0, vocab, wanted, vocab, below, slots, keys, shared, turn, total, low);
+                held = scan<L, false>(stream, row, from, 0, vocab, wanted, vocab, limit, keys, shared, turn, total, low);
                 total = block_total(shared);
             } else {
-                held = scan<L, true>(row, from, 0, vocab, wanted, vocab, below, slots, keys, shared, turn, total, low);
+                held = scan<L, true>(stream, row, from, 0, vocab, wanted, vocab, limit, keys, shared, turn, total, low);
             }
-            const bool again = k - done > MAX_K;
-            if (!again) row += gridDim.x * static_cast<long long>(vocab);
-            if (again || r + gridDim.x < rows) fetch_first<L>(row, -shift_of<L>(row), 0, vocab, slots);
             held = sort(keys, held, wanted, low, highest(total.maximum), shared, turn);
             put(keys, held, wanted, total, probs + r * k + done, indices + r * k + done);
             // With nothing left, no key is below 0.
-            below = held == MAX_K ? keys[MAX_K - 1] : 0;
+            limit = held == MAX_K ? keys[MAX_K - 1] : 0;
             __syncthreads();
         }
+        row += stream.apart;
     }
 }
 
@@ -836,7 +905,7 @@ __device__ __forceinline__ void topk(const typename L::Storage *__restrict__ log
 template <typename L>
 __device__ __forceinline__ void split(const typename L::Storage *__restrict__ logits, uint4 *totals, Key *parts, Key *counters,
                                       float *__restrict__ probs, long long *__restrict__ indices, int vocab, int k, int splits) {
-    extern __shared__ uint4 slots[];
+    extern __shared__ __align__(LINE_BYTES) uint4 slots[];
     __shared__ Shared shared;
     Key *const keys = reinterpret_cast<Key *>(slots + STAGES * VECTORS * blockDim.x);
     const int threads = blockDim.x, lane = threadIdx.x % LANES, part = blockIdx.x, room = most_held(k), most = k + PART_SLACK;
@@ -854,9 +923,10 @@ __device__ __forceinline__ void split(const typename L::Storage *__restrict__ lo
     Key low = 0;
     int held = 0;
     if (begin < end) {
-        fetch_first<L>(row, from, begin, end, slots);
+        Stream<L> stream(slots, row, from, begin, end);
+        stream.start();
         clear(shared);
-        held = scan<L, false>(row, from, begin, end, k, most, NO_BOUND, slots, keys, shared, turn, total, low);
+        held = scan<L, false>(stream, row, from, begin, end, k, most, NO_BOUND, keys, shared, turn, total, low);
     } else {
         clear(shared);
         share(total, shared);

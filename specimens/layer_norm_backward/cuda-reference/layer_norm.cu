@@ -59,7 +59,7 @@ constexpr int HELD = 2;
 // Columns of a block that adds up sums, and sums of each that a thread asks for at once.
 // Most warps of a block that each take rows backward.
 constexpr int WARPS_OF_ROWS = 8;
-constexpr int COLUMNS = 16, UNROLLED = 4;
+constexpr int COLUMNS = 16, UNROLLED = 8;
 
 static_assert(PLAIN_THREADS <= LANES * MAX_WARPS, "each warp has a place for its sum");
 static_assert(2 * COLUMNS == LANES, "a warp writes both sums of a block's columns");
@@ -567,7 +567,7 @@ __device__ __forceinline__ void backward_held(const T *__restrict__ x, const T *
                                               T *__restrict__ partial_dgamma, T *__restrict__ partial_dbeta, long long rows, int cols) {
     constexpr int LEN = Row<T>::LEN;
     // gamma; then for each warp, or the block, two stages of a row of x and one of dy.
-    extern __shared__ __align__(VECTOR_BYTES) char room[];
+    extern __shared__ __align__(128) char room[];
     __shared__ T sums[2][2 * MAX_WARPS];
     const Share<T, WARP> share;
     if (!share.template holds<VECTORS>(cols, x, dy, gamma, dx, partial_dgamma, partial_dbeta)) {

@@ -109,6 +109,9 @@ pub struct Image {
     kernels: Vec<String>,
 }
 
+/// How a packet is waited for.
+type Wait = for<'l> fn(&'l mut Link, Instant) -> std::io::Result<Received<'l>>;
+
 /// What is new with every process.
 struct Host {
     caged: Caged,
@@ -230,7 +233,7 @@ impl Gpu {
         let go = fixed::go(0, nonce);
         let started = Instant::now();
         self.host.link.send(&go).map_err(MachineError::system("releasing the GPU's host"))?;
-        let packet = self.host.receive(RUN_S)?;
+        let packet = self.host.receive(RUN_S, Link::receive_awake)?;
         let wall_s = started.elapsed().as_secs_f64();
         if fixed::done(&go, false).is_none_or(|done| packet != done) {
             return Err(match self.host.understand(&packet) {
@@ -363,14 +366,14 @@ impl Host {
     }
 
     fn hear(&mut self, limit_s: f64) -> Result<FromGpu, Trouble> {
-        let packet = self.receive(limit_s)?;
+        let packet = self.receive(limit_s, Link::receive)?;
         self.understand(&packet)
     }
 
-    fn receive(&mut self, limit_s: f64) -> Result<Vec<u8>, Trouble> {
+    fn receive(&mut self, limit_s: f64, wait: Wait) -> Result<Vec<u8>, Trouble> {
         let deadline = Instant::now() + Duration::from_secs_f64(limit_s);
         let received =
-            self.link.receive(deadline).map_err(MachineError::system("listening to the GPU's host"))?;
+            wait(&mut self.link, deadline).map_err(MachineError::system("listening to the GPU's host"))?;
         let fault = match received {
             Received::Packet(packet) => return Ok(packet.to_vec()),
             Received::Oversized => Fault::Protocol { message: "a packet longer than any".into() },

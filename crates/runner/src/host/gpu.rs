@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ffi::{CStr, CString, c_void};
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys;
@@ -21,6 +22,8 @@ use crate::wire::{Link, PROTOCOL, Received, fixed};
 const SHARED_BYTES: u32 = 48 << 10;
 /// Written before a run to empty the cache, in sizes of the cache.
 const EVICTING: u64 = 4;
+/// How long the judge may take for its word to begin.
+const GO_LIMIT: Duration = Duration::from_secs(20);
 /// Room for what the driver says of PTX.
 const LOG_BYTES: usize = 4096;
 
@@ -169,7 +172,8 @@ impl Server {
         }
         self.link.send_json(&FromGpu::Ok {})?;
         let mut go = fixed::Go::default();
-        match self.link.receive_now()? {
+        // The judge's clock runs from its word: who sleeps hears it late.
+        match self.link.receive_awake(Instant::now() + GO_LIMIT)? {
             Received::Packet(packet) if packet.len() == go.len() => go.copy_from_slice(packet),
             _ => return Err(std::io::ErrorKind::InvalidData.into()),
         }
