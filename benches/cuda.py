@@ -26,7 +26,7 @@ How it measures
 
 What the numbers favour: PyTorch's softmax with top-k writes and reads the probabilities between two launches, within the cache where
 it can. Its backward of layer norm is called as autograd calls it. `sdpa` attends over contiguous keys, ours over pages
-of 16 tokens in random order. It reads the same bytes, and takes queries of 16 bits.
+of 16 tokens in random order. It reads the same bytes, and takes queries of the same type as keys.
 """
 import argparse
 import contextlib
@@ -101,7 +101,9 @@ def cells(options):
     batches, contexts = ((1, 16), (1024, 8192)) if quick else ((1, 4, 16, 64), (1024, 8192, 32768))
     for batch in batches:
         for context in contexts:
-            for form in ("f16", "int8") if quick else ("f16", "int8", "int4") if sweep else ("f16", "bf16", "int8", "int4"):
+            for form in ("f32", "f16", "bf16", "int8", "int4"):
+                if form == "bf16" and (quick or sweep) or form == "int4" and quick:
+                    continue
                 core = context == 8192 and batch in (1, 16)
                 add((0 if core else 2) if form != "bf16" else 3, "paged_decode", form, (batch, context))
     found = [cell for cell in found if not options.only or re.search(options.only, cell[1])]
@@ -831,12 +833,12 @@ def softmax_topk(options, form, shape):
 
 # ---------------------------------------------------------------- paged decoding
 
-BITS = {"f16": 16, "bf16": 16, "int8": 8, "int4": 4}
+BITS = {"f32": 32, "f16": 16, "bf16": 16, "int8": 8, "int4": 4}
 
 
 # Tokens of a warp's tile in shared memory, and bytes of a warp's tiles.
-DECODE_TILE = {"f16": 16, "bf16": 16, "int8": 32, "int4": 32}
-DECODE_WARP = {"f16": 24576, "bf16": 24576, "int8": 25344, "int4": 13056}
+DECODE_TILE = {"f32": 8, "f16": 16, "bf16": 16, "int8": 32, "int4": 32}
+DECODE_WARP = {"f32": 24576, "f16": 24576, "bf16": 24576, "int8": 25344, "int4": 13056}
 
 
 def decode_setting(form, batch, context):
@@ -852,6 +854,13 @@ def decode_split_into(form, context, splits, threads):
     step = threads // 32 * DECODE_TILE[form]
     split_len = ceil_div(ceil_div(context, splits), step) * step
     return ceil_div(context, split_len), split_len, threads
+
+
+def lanes_setting(batch, context):
+    """As the manifest has it."""
+    splits = max(min(ceil_div(264, KV_HEADS * batch), context // 256), 1)
+    split_len = 32 * ceil_div(context, 32 * splits)
+    return splits, split_len, 32 * min(split_len // 32, 4)
 
 
 def decode_settings(form, batch, context):
@@ -899,7 +908,7 @@ def paged_decode(options, form, shape):
         if scaled:
             words = torch.empty(sets, pages, KV_HEADS, PAGE, HEAD_DIM * bits // 32, device=DEVICE, dtype=torch.int32)
             return words.random_(-(1 << 31), (1 << 31) - 1).view(torch.uint8)
-        dtype = {"f16": torch.float16, "bf16": torch.bfloat16}[form]
+        dtype = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}[form]
         return torch.empty(sets, pages, KV_HEADS, PAGE, HEAD_DIM, device=DEVICE, dtype=dtype).normal_()
     keys, values = plane(), plane()
     unit = {"int8": 0.02, "int4": 0.3}.get(form, 1)
@@ -925,8 +934,10 @@ def paged_decode(options, form, shape):
             worst = max(worst, norm_error(out[0, b], references[b]))
         return worst, not worst < 1e-5
 
-    def contestant(label, splits, split_len, threads):
-        shared = HEAD_DIM * (48 if form == "bf16" else 32) + threads // 32 * DECODE_WARP[form]
+    def contestant(label, splits, split_len, threads, lanes=False):
+        warps = threads // 32
+        shared = warps * 32 * (HEAD_DIM * 2 + 40) if lanes else HEAD_DIM * (48 if form == "bf16" else 32) + warps * DECODE_WARP[form]
+        kernel = f"paged_decode_{form}_{'g8' if lanes else 'd128'}"
         # Without parts, of these nothing is read or written.
         partial = torch.empty(sets, batch, HEADS, splits, HEAD_DIM if splits > 1 else 1, device=DEVICE)
         lse = torch.empty(sets, batch, HEADS, splits, device=DEVICE)
@@ -935,7 +946,7 @@ def paged_decode(options, form, shape):
         runs = []
         for i in range(sets):
             scale = (key_scales[i], value_scales[i])
-            runs.append(Launch("paged_decode", f"paged_decode_{form}_d128", [splits, KV_HEADS, batch], [threads], shared,
+            runs.append(Launch("paged_decode", kernel, [splits, KV_HEADS, batch], [threads], shared,
                                [q[i], keys[i], values[i], *scale, table[i], lengths, out[i], partial[i], lse[i], counters[i], *tail]))
 
         def checked():
@@ -955,6 +966,8 @@ def paged_decode(options, form, shape):
     made = [ours]
     if scaled:
         return row, made, sets
+    if form == "f32":
+        made.append(contestant("lanes", *lanes_setting(batch, context), lanes=True))
 
     importlib.import_module("torch.nn.attention")
     # The same memory as if it were contiguous: other numbers, as many.
@@ -981,6 +994,8 @@ def paged_decode(options, form, shape):
         return check
     ways = [("sdpa", None, True), ("flash", backends.FLASH_ATTENTION, True), ("cudnn", backends.CUDNN_ATTENTION, True),
             ("rows", backends.FLASH_ATTENTION, False), ("rows-cudnn", backends.CUDNN_ATTENTION, False)]
+    if form == "f32":
+        ways = [("sdpa", None, True), ("rows", backends.EFFICIENT_ATTENTION, False)]
     for label, backend, grouped in ways:
         # Without a backend that groups, PyTorch repeats keys and values.
         if backend is not None or compulsory < 1e9:
@@ -988,7 +1003,7 @@ def paged_decode(options, form, shape):
             made.append(Contestant(label, run, checked_by(run)))
     parts = max(1, min(ceil_div(528, batch * KV_HEADS), context // 256))
     parts, part_len, _ = decode_split_into(form, context, parts, 128)
-    if triton is not None and not options.quick:
+    if triton is not None and not options.quick and form != "f32":
         partial = torch.empty(sets, batch, HEADS, parts, HEAD_DIM, device=DEVICE)
         lse = torch.empty(sets, batch, HEADS, parts, device=DEVICE)
         scale = math.log2(math.e) / math.sqrt(HEAD_DIM)

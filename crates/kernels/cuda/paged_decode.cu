@@ -11,35 +11,40 @@
 // partial [batch, heads, splits, head_dim] and lse [batch, heads, splits], f32, and counters [batch, kv_heads] of 32 bits, which are zero before a
 // launch, and after it. keys, values, q, out and partial at multiples of 16 bytes.
 //
-// There are two fast versions, on tensor cores and on lanes, and a plain one, which takes any shape. Tensor cores ask for head_dim D, at
+// There are two fast versions, on tiles and on lanes, and a plain one, which takes any shape. Tiles ask for head_dim D, at
 // most 8 query heads for a head of keys, fewer than 2^32 rows in the cache, and table_len * block_len * block_len below 2^32; they read
-// table to its end or that of a part, and lose scales of values below 2^-60. Lanes ask for head_dim a multiple of 8 and not above 32 * E,
-// where E = 8 elements a lane, and 4 for f32 and for groups beyond 8; heads / kv_heads at most 16.
+// table to its end or that of a part, and with int8 and int4 lose scales of values below 2^-60. Lanes ask for head_dim a multiple of 8 and not
+// above 32 * E, where E = 8 elements a lane, and 4 for f32 and for groups beyond 8; heads / kv_heads at most 16.
 //
-// Launches, P = f16, bf16 with D = 64 or 128, int8, int4 with D = 128; F = P or f32; G = 8, or 16 with f16, not less than heads / kv_heads:
-//   paged_decode_P_dD         grid: (splits, kv_heads, batch)   block: 32 to 256, a multiple of 32
-//                             dynamic shared bytes: D * 32 (bf16: D * 48) + (block / 32) * W, W = D * 192 for f16 and bf16, 25344 for
-//                             int8, 13056 for int4
+// Launches, F = f32, f16, bf16, int8, int4; D = 64 or 128, with int8 and int4 128; G = 8, or 16 with f16, not less than heads / kv_heads:
+//   paged_decode_F_dD         grid: (splits, kv_heads, batch)   block: 32 to 256, a multiple of 32
+//                             dynamic shared bytes: D * 32 (bf16: D * 48) + (block / 32) * W, W = D * 192 for f32, f16 and bf16, 25344
+//                             for int8, 13056 for int4
 //   paged_decode_F_gG         grid: (splits, kv_heads, batch)   block: 32 to 256, a multiple of 32
 //                             dynamic shared bytes: (block / 32) * G * (head_dim * 2 + 40) * 4
 //   paged_decode_plain_f16    grid: (heads, batch)              block: 32 to 256, a multiple of 32
-// Compute capability 8.0 or higher; 7.0 without tensor cores.
+// Compute capability 8.0 or higher; 7.0 without tiles.
 //
 // Method. A block takes a part of a sequence's tokens and all query heads of one head of keys: a cached byte is read once for the whole
 // group. Softmax is taken on the way (Milakov and Gimelshein), in powers of two, by each warp over its own tokens; warps are put together
 // at the end. Parts are exact: each leaves its output and the binary logarithm of its sum, by which the block that is
 // done last weighs them.
 //
-// Tensor cores: a warp copies tiles of 16 or 32 tokens to shared memory, two of them under way while it works on the third, and waits for no
-// other warp. Scores are the product of queries and keys, outputs that of weights and values, 16 x 8 x 16 at a time. Queries and weights
+// Tiles: a warp copies tiles of 8 (f32), 16 or 32 tokens to shared memory, two of them under way while it works on the third, and waits for no
+// other warp.
+// Tensor cores, of all but f32: scores are the product of queries and keys, outputs that of weights and values, 16 x 8 x 16 at a time. Queries and weights
 // are f32 numbers split into two of f16 (three of bf16), which are other rows of the same product, so that only digits beyond those of f32
 // are lost. Codes are exact as f16; their scales go to scores and weights, which are kept in the range of f16 by the largest so far.
+// f32: tiles without tensor cores, which have not the digits. For scores a lane has 8 elements of all queries in registers. Lanes that share a
+// token add up their products, each time for half as many of them, and each is left with one or two scores, of which it takes softmax.
+// Weights go to all lanes by shared memory, and a lane has 4 elements of all outputs. The instructions of a tile are at most two fifths of
+// those that an H200 has time for while it is read.
 // Lanes: a warp takes 32 tokens at a time. Each lane looks one up in the table, and its scales; then head_dim / E lanes (to the next
 // power of two) share a token, its elements E by E in registers, with as many tokens side by side as a warp has room for: what they read is
 // contiguous as far as the block is. The scores of 4 such steps (2 for wide groups) are taken before their values are read.
 //
 // Traffic: keys, values and scales of the tokens once; 4 bytes of table a token; q once a split; out. Parts add 8 bytes for each element of
-// out and each split, and one to two microseconds. On tensor cores one block of 128 threads for each multiprocessor keeps
+// out and each split, and one to two microseconds. On tiles one block of 128 threads for each multiprocessor keeps
 // memory busy, and splits beyond that do not pay; where sequences and heads alone are more, two blocks share one. int4 is more to compute
 // than to read: where blocks are few and splits long, 256 threads are better. Sums are f32, in one order: results do not
 // depend on that of blocks or warps. Shared memory has no bank conflicts, on lanes if head_dim is a multiple of 64.
@@ -675,9 +680,55 @@ __device__ __forceinline__ float binary_exponent(float x) {
     return fmaxf(__uint_as_float(0x4b000000u | (__float_as_uint(x) >> 23 & 0xff)) - 8388734.0f, -60.0f);
 }
 
+// Where a sequence's tokens are. `reach` is how far its entries of the table are looked at: what is beyond its length is not used.
+struct Pages {
+    const int *table;
+    int reach, block_len;
+    unsigned inverse;
+    int kv_heads, kv_head;
+
+    __device__ __forceinline__ Pages(const int *table, int table_len, int block_len, int part_end, int kv_heads)
+        : table(table + static_cast<long long>(blockIdx.z) * table_len), reach(min(part_end, table_len * block_len)), block_len(block_len),
+          inverse(0xffffffffu / block_len + 1), kv_heads(kv_heads), kv_head(blockIdx.y) {}
+    __device__ __forceinline__ int page(int token) const {
+        return block_len == 1 ? token : static_cast<int>(static_cast<unsigned long long>(token) * inverse >> 32);
+    }
+    __device__ __forceinline__ int block(int token, bool is_mine) const { return token < reach && is_mine ? table[page(token)] : 0; }
+    __device__ __forceinline__ unsigned row(int token, int block) const {
+        return (static_cast<unsigned>(block) * kv_heads + kv_head) * block_len + (token - page(token) * block_len);
+    }
+};
+
 // Where 4 elements of a head's output lie in what a warp leaves.
 template <int BITS> __device__ __forceinline__ int output_place(int head, int four) {
-    return four ^ (BITS == 16 ? head % 4 * 2 : four / 8 % 4 * 2 + head % 2);
+    return BITS == 32 ? four : four ^ (BITS == 16 ? head % 4 * 2 : four / 8 % 4 * 2 + head % 2);
+}
+
+// The outputs that warps have left, `OF_WARP` times 16 bytes apart, to that of the block, of the sequence or of its part. The largest weight of a
+// sum is two to the power of `largest`.
+template <int BITS, int D, int OF_WARP>
+__device__ __forceinline__ void put_together(const float4 *outputs, const float (&maxima)[MAX_WARPS][ROWS], const float (&sums)[MAX_WARPS][ROWS],
+                                             float largest, float *out, float *partial, float *lse, long long first_head, int group) {
+    constexpr int FOURS = D / 4;
+    const int split = blockIdx.x, splits = gridDim.x, warps = blockDim.x / LANES;
+    for (int i = threadIdx.x; i < group * FOURS; i += blockDim.x) {
+        const int head = i / FOURS, four = i % FOURS;
+        float most = NO_SCORE, all = 0.0f;
+        for (int other = 0; other < warps; ++other) most = fmaxf(most, maxima[other][head]);
+        float4 o = {0.0f, 0.0f, 0.0f, 0.0f};
+        for (int other = 0; other < warps; ++other) {
+            const float by = power_of_2(maxima[other][head] - most);
+            const float4 part = outputs[other * OF_WARP + head * FOURS + output_place<BITS>(head, four)];
+            all += sums[other][head] * by;
+            o.x += part.x * by, o.y += part.y * by, o.z += part.z * by, o.w += part.w * by;
+        }
+        // Of no tokens the output is 0, and so is its weight.
+        const float by = all == 0.0f ? 0.0f : 1.0f / all;
+        o.x *= by, o.y *= by, o.z *= by, o.w *= by;
+        const long long to = (first_head + head) * splits + split;
+        reinterpret_cast<float4 *>((splits > 1 ? partial : out) + to * D)[four] = o;
+        if (splits > 1 && four == 0) lse[to] = all == 0.0f ? minus_infinity() : most - largest + log2f(all);
+    }
 }
 
 template <typename F, int D>
@@ -693,7 +744,7 @@ __device__ __forceinline__ void decode_tensor(const float *__restrict__ q, const
     constexpr int PRODUCTS = D / 16, AT_ONCE = 32 / F::BITS;
     constexpr int PLANE = TILE * BYTES, STAGE = 2 * PLANE + (F::SCALED ? 2 * TILE * 4 : 0);
     constexpr int QUERY = PRODUCTS * LANES * (T::PARTS == 3 ? 24 : 16);
-    constexpr int SIDE = LANES / CHUNKS, LOOKUPS = (TILE + LANES - 1) / LANES;
+    constexpr int SIDE = LANES / CHUNKS;
     extern __shared__ __align__(128) unsigned char shared_tiles[];
     __shared__ float factors[ROWS], offsets[T::SUBNORMAL ? ROWS : 1], maxima[MAX_WARPS][ROWS], sums[MAX_WARPS][ROWS];
     const int lane = threadIdx.x % LANES, warp = threadIdx.x / LANES, warps = blockDim.x / LANES;
@@ -715,43 +766,29 @@ __device__ __forceinline__ void decode_tensor(const float *__restrict__ q, const
     };
     float4 x = load_query(warp);
 
-    // The blocks of a tile's tokens, of which a lane looks up one. The length need not have come: what is beyond it is not used.
-    const int reach = min(part_end, table_len * block_len);
-    const unsigned inverse = 0xffffffffu / block_len + 1;
-    auto page = [&](int token) { return block_len == 1 ? token : static_cast<int>(static_cast<unsigned long long>(token) * inverse >> 32); };
-    auto look_up = [&](int from, int (&blocks)[LOOKUPS]) {
+    // Of a tile's tokens a lane looks up one. The length need not have come.
+    const Pages pages(table, table_len, block_len, part_end, kv_heads);
+    auto look_up = [&](int from) { return pages.block(from + lane, lane < TILE); };
+    int found[STAGES];
 #pragma unroll
-        for (int i = 0; i < LOOKUPS; ++i) {
-            const int token = from + i * LANES + lane;
-            blocks[i] = 0;
-            if (token < reach && lane < TILE) blocks[i] = table[static_cast<long long>(batch) * table_len + page(token)];
-        }
-    };
-    int found[STAGES][LOOKUPS];
-#pragma unroll
-    for (int stage = 0; stage < STAGES; ++stage) look_up(start + stage * step, found[stage]);
+    for (int stage = 0; stage < STAGES; ++stage) found[stage] = look_up(start + stage * step);
     const int end = min(length, part_end);
     const int side = lane / CHUNKS, chunk = lane % CHUNKS;
     const int key_to = T::template key_place<D>(side, chunk), value_to = T::template value_place<D>(side, chunk);
     const unsigned long long policy = evict_first();
-    auto copy = [&](int from, const int (&blocks)[LOOKUPS], unsigned to) {
-        unsigned rows[LOOKUPS];
-#pragma unroll
-        for (int i = 0; i < LOOKUPS; ++i) {
-            const int token = from + i * LANES + lane;
-            const bool has = token < end && lane < TILE;
-            rows[i] = has ? (static_cast<unsigned>(blocks[i]) * kv_heads + kv_head) * block_len + (token - page(token) * block_len) : 0;
-            if (F::SCALED && lane < TILE) {
-                const unsigned scale_to = to + 2 * PLANE + (i * LANES + lane) * 4;
-                copy_4(scale_to, key_scales + rows[i], has);
-                copy_4(scale_to + TILE * 4, value_scales + rows[i], has);
-            }
+    auto copy = [&](int from, int block, unsigned to) {
+        const int mine = from + lane;
+        const bool mine_has = mine < end && lane < TILE;
+        const unsigned row = mine_has ? pages.row(mine, block) : 0;
+        if (F::SCALED && lane < TILE) {
+            const unsigned scale_to = to + 2 * PLANE + lane * 4;
+            copy_4(scale_to, key_scales + row, mine_has);
+            copy_4(scale_to + TILE * 4, value_scales + row, mine_has);
         }
 #pragma unroll
         for (int i = 0; i < TILE / SIDE; ++i) {
             const int token = i * SIDE + side;
-            const unsigned token_row = __shfl_sync(ALL, rows[i * SIDE / LANES], token);
-            const unsigned long long offset = static_cast<unsigned long long>(token_row) * BYTES + chunk * 16;
+            const unsigned long long offset = static_cast<unsigned long long>(__shfl_sync(ALL, row, token)) * BYTES + chunk * 16;
             const bool has = from + token < end;
             copy_16(to + (key_to ^ T::template key_place<D>(i * SIDE, 0)), keys + offset, has, policy);
             copy_16(to + PLANE + (value_to ^ T::template value_place<D>(i * SIDE, 0)), values + offset, has, policy);
@@ -762,8 +799,7 @@ __device__ __forceinline__ void decode_tensor(const float *__restrict__ q, const
         if (start + stage * step < end) copy(start + stage * step, found[stage], tiles + stage * STAGE);
         commit();
     }
-    int ahead = start + (STAGES - 1) * step;
-    int (&blocks)[LOOKUPS] = found[STAGES - 1];
+    int ahead = start + (STAGES - 1) * step, block = found[STAGES - 1];
 
     // Queries as the first matrix of products: its rows 0 to 7 are heads, and what f16 loses of them is in rows 8 to 15. The order of
     // elements is that in which lanes have those of keys.
@@ -835,9 +871,9 @@ __device__ __forceinline__ void decode_tensor(const float *__restrict__ q, const
         // All lanes' copies are there, and all lanes are done with the tile that is copied over.
         __syncwarp();
         if (ahead < end) {
-            copy(ahead, blocks, tile_ahead);
+            copy(ahead, block, tile_ahead);
             ahead += step;
-            look_up(ahead, blocks);
+            block = look_up(ahead);
         }
         commit();
         tile_ahead = tile_ahead + STAGE == tiles_end ? tiles : tile_ahead + STAGE;
@@ -995,24 +1031,7 @@ __device__ __forceinline__ void decode_tensor(const float *__restrict__ q, const
     sum += __shfl_xor_sync(ALL, sum, 2);
     if (place == 0) maxima[warp][row] = maximum, sums[warp][row] = sum;
     __syncthreads();
-    for (int i = threadIdx.x; i < group * FOURS; i += blockDim.x) {
-        const int head = i / FOURS, four = i % FOURS;
-        float most = NO_SCORE, all = 0.0f;
-        for (int other = 0; other < warps; ++other) most = fmaxf(most, maxima[other][head]);
-        float4 o = {0.0f, 0.0f, 0.0f, 0.0f};
-        for (int other = 0; other < warps; ++other) {
-            const float by = power_of_2(maxima[other][head] - most);
-            const float4 part = outputs[other * OF_WARP + head * FOURS + output_place<F::BITS>(head, four)];
-            all += sums[other][head] * by;
-            o.x += part.x * by, o.y += part.y * by, o.z += part.z * by, o.w += part.w * by;
-        }
-        // Of no tokens the output is 0, and so is its weight.
-        const float by = all == 0.0f ? 0.0f : 1.0f / all;
-        o.x *= by, o.y *= by, o.z *= by, o.w *= by;
-        const long long to = (first_head + head) * splits + split;
-        reinterpret_cast<float4 *>((splits > 1 ? partial : out) + to * D)[four] = o;
-        if (splits > 1 && four == 0) lse[to] = all == 0.0f ? minus_infinity() : most - LARGEST_WEIGHT + log2f(all);
-    }
+    put_together<F::BITS, D, OF_WARP>(outputs, maxima, sums, LARGEST_WEIGHT, out, partial, lse, first_head, group);
     if (splits > 1) merge(partial, lse, counters + batch * kv_heads + kv_head, out, first_head, group, D, splits);
 }
 
@@ -1033,3 +1052,230 @@ PAGED_DECODE_TENSOR(bf16, Bf16, 64)
 PAGED_DECODE_TENSOR(bf16, Bf16, 128)
 PAGED_DECODE_TENSOR(int8, Int8, 128)
 PAGED_DECODE_TENSOR(int4, Int4, 128)
+
+// -- Tiles of f32 --------------------------------------------------------------------------------------------------------------------
+
+// What a block has of shared memory beside queries and tiles. Weights are [TILE, G], and after them what the sums so far are to be taken by.
+struct SharedF32 {
+    static constexpr int TILE = 8;
+    alignas(16) float weights[MAX_WARPS][(TILE + 1) * ROWS];
+    float maxima[MAX_WARPS][ROWS];
+    float sums[MAX_WARPS][ROWS];
+};
+
+__device__ __forceinline__ void read_4(float (&to)[4], unsigned at) {
+    const uint4 v = read_16(at);
+    to[0] = __uint_as_float(v.x), to[1] = __uint_as_float(v.y), to[2] = __uint_as_float(v.z), to[3] = __uint_as_float(v.w);
+}
+
+// A warp's tokens, for a group of up to G, which is 4 or 8: its output is left where its tiles were. Lookups and copies are as with tensor cores.
+template <int D, int G>
+__device__ __forceinline__ void attend_f32(const float *__restrict__ q, const unsigned char *__restrict__ keys,
+                                           const unsigned char *__restrict__ values, const int *__restrict__ table, int length, int group,
+                                           int kv_heads, int block_len, int table_len, int split_len, SharedF32 &shared) {
+    constexpr int TILE = SharedF32::TILE, BYTES = D * 4, CHUNKS = BYTES / 16, PLANE = TILE * BYTES, STAGE = 2 * PLANE;
+    constexpr int OF_WARP = STAGES * STAGE / 16;
+    // Of scores: lanes that share a token, with 8 elements each; tokens side by side; and those that a lane takes in a round.
+    constexpr int SHARERS = D / 8, SIDE = LANES / SHARERS, STEPS = SHARERS / G, ROUNDS = TILE / (SIDE * STEPS);
+    // Of outputs: tokens side by side, with 4 elements a lane.
+    constexpr int VALUE_SIDE = LANES / CHUNKS;
+    static_assert((D == 64 || D == 128) && (G == 4 || G == 8), "a lane has one score of a round");
+    extern __shared__ __align__(128) unsigned char shared_tiles[];
+    const int lane = threadIdx.x % LANES, warp = threadIdx.x / LANES, warps = blockDim.x / LANES;
+    const int split = blockIdx.x;
+    const unsigned query_at = shared_address(shared_tiles), tiles = query_at + ROWS * BYTES + warp * (STAGES * STAGE);
+    float (&weights)[(TILE + 1) * ROWS] = shared.weights[warp];
+    const unsigned weights_at = shared_address(weights);
+
+    const int step = warps * TILE, part_end = (split + 1) * split_len;
+    int start = split * split_len + warp * TILE;
+    const Pages pages(table, table_len, block_len, part_end, kv_heads);
+    auto look_up = [&](int from) { return pages.block(from + lane, lane < TILE); };
+    int found[STAGES];
+#pragma unroll
+    for (int stage = 0; stage < STAGES; ++stage) found[stage] = look_up(start + stage * step);
+    const int end = min(length, part_end);
+    const unsigned long long policy = evict_first();
+    auto copy = [&](int from, int block, unsigned to) {
+        const int token = from + lane;
+        const unsigned row = token < end ? pages.row(token, block) : 0;
+#pragma unroll
+        for (int i = 0; i < TILE; i += VALUE_SIDE) {
+            const int place = i + lane / CHUNKS;
+            const unsigned long long offset = static_cast<unsigned long long>(__shfl_sync(ALL, row, place)) * BYTES + lane % CHUNKS * 16;
+            const bool has = from + place < end;
+            copy_16(to + i * BYTES + lane * 16, keys + offset, has, policy);
+            copy_16(to + PLANE + i * BYTES + lane * 16, values + offset, has, policy);
+        }
+    };
+#pragma unroll
+    for (int stage = 0; stage < STAGES - 1; ++stage) {
+        if (start + stage * step < end) copy(start + stage * step, found[stage], tiles + stage * STAGE);
+        commit();
+    }
+    int ahead = start + (STAGES - 1) * step, block = found[STAGES - 1];
+
+    // Queries come once for all warps.
+    const float scale = LOG2_E / sqrtf(static_cast<float>(D));
+    for (int i = threadIdx.x; i < G * CHUNKS; i += blockDim.x) {
+        float4 x = {0.0f, 0.0f, 0.0f, 0.0f};
+        if (i < group * CHUNKS) x = reinterpret_cast<const float4 *>(q)[i];
+        x.x *= scale, x.y *= scale, x.z *= scale, x.w *= scale;
+        reinterpret_cast<float4 *>(shared_tiles)[i] = x;
+    }
+    __syncthreads();
+    // The products of a round are step * G + head, and the i-th of lane n is product i ^ n. So lanes that add up their sums in pairs keep the first
+    // half of what they have and give away the second, and lane n ends with the sum of product n.
+    const int n = lane % SHARERS, side = lane / SHARERS;
+    float query[G][2][4];
+#pragma unroll
+    for (int h = 0; h < G; ++h) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) read_4(query[h][i], query_at + (h ^ n % G) * BYTES + (i * SHARERS + n) * 16);
+    }
+    // The token of the lane's own score, of a round.
+    const int mine = n / G * SIDE + side;
+
+    float output[G][4], maximum = NO_SCORE, sum = 0.0f;
+#pragma unroll
+    for (int h = 0; h < G; ++h) output[h][0] = output[h][1] = output[h][2] = output[h][3] = 0.0f;
+    unsigned tile = tiles, tile_ahead = tiles + (STAGES - 1) * STAGE;
+    const unsigned tiles_end = tiles + STAGES * STAGE;
+    for (; start < end; start += step) {
+        wait<STAGES - 2>();
+        // All lanes' copies are there, and all lanes are done with the tile that is copied over, and with the weights.
+        __syncwarp();
+        if (ahead < end) {
+            copy(ahead, block, tile_ahead);
+            ahead += step;
+            block = look_up(ahead);
+        }
+        commit();
+        tile_ahead = tile_ahead + STAGE == tiles_end ? tiles : tile_ahead + STAGE;
+
+        float scores[ROUNDS], most = maximum;
+#pragma unroll
+        for (int round = 0; round < ROUNDS; ++round) {
+            float products[SHARERS];
+#pragma unroll
+            for (int s = 0; s < STEPS; ++s) {
+                const int token = (round * STEPS + (s ^ n / G)) * SIDE + side;
+                float key[2][4];
+#pragma unroll
+                for (int i = 0; i < 2; ++i) read_4(key[i], tile + token * BYTES + (i * SHARERS + n) * 16);
+#pragma unroll
+                for (int h = 0; h < G; ++h) {
+                    float product = 0.0f;
+#pragma unroll
+                    for (int i = 0; i < 2; ++i) {
+#pragma unroll
+                        for (int j = 0; j < 4; ++j) product += query[h][i][j] * key[i][j];
+                    }
+                    products[s * G + h] = product;
+                }
+            }
+#pragma unroll
+            for (int half = SHARERS / 2; half > 0; half /= 2) {
+                // nvcc unrolls it only if it does not end at `half`.
+#pragma unroll
+                for (int i = 0; i < SHARERS / 2; ++i) {
+                    if (i < half) products[i] += __shfl_xor_sync(ALL, products[half + i], half);
+                }
+            }
+            scores[round] = start + round * STEPS * SIDE + mine < end ? products[0] : minus_infinity();
+            most = fmaxf(most, scores[round]);
+        }
+#pragma unroll
+        for (int lanes = G; lanes < LANES; lanes *= 2) most = fmaxf(most, __shfl_xor_sync(ALL, most, lanes));
+        const float down = power_of_2(maximum - most);
+        maximum = most;
+        sum *= down;
+#pragma unroll
+        for (int round = 0; round < ROUNDS; ++round) {
+            const float weight = power_of_2(scores[round] - most);
+            sum += weight;
+            weights[(round * STEPS * SIDE + mine) * G + n % G] = weight;
+        }
+        if (lane < G) weights[TILE * G + lane] = down;
+        __syncwarp();
+#pragma unroll
+        for (int h = 0; h < G; h += 4) {
+            float by[4];
+            read_4(by, weights_at + (TILE * G + h) * 4);
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+#pragma unroll
+                for (int j = 0; j < 4; ++j) output[h + i][j] *= by[i];
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < TILE; i += VALUE_SIDE) {
+            const int token = i + lane / CHUNKS;
+            float value[4];
+            read_4(value, tile + PLANE + i * BYTES + lane * 16);
+#pragma unroll
+            for (int h = 0; h < G; h += 4) {
+                float weight[4];
+                read_4(weight, weights_at + (token * G + h) * 4);
+#pragma unroll
+                for (int k = 0; k < 4; ++k) {
+#pragma unroll
+                    for (int j = 0; j < 4; ++j) output[h + k][j] += weight[k] * value[j];
+                }
+            }
+        }
+        tile = tile + STAGE == tiles_end ? tiles : tile + STAGE;
+    }
+    wait<0>();
+    __syncwarp();
+
+    // A warp leaves its output where its tiles were.
+    float4 *const outputs = reinterpret_cast<float4 *>(shared_tiles + ROWS * BYTES);
+    static_assert(G * CHUNKS <= OF_WARP, "outputs take the place of tiles");
+#pragma unroll
+    for (int h = 0; h < G; ++h) {
+#pragma unroll
+        for (int lanes = CHUNKS; lanes < LANES; lanes *= 2) {
+#pragma unroll
+            for (int j = 0; j < 4; ++j) output[h][j] += __shfl_xor_sync(ALL, output[h][j], lanes);
+        }
+        if (lane < CHUNKS) outputs[warp * OF_WARP + h * CHUNKS + lane] = float4{output[h][0], output[h][1], output[h][2], output[h][3]};
+    }
+#pragma unroll
+    for (int lanes = G; lanes < LANES; lanes *= 2) sum += __shfl_xor_sync(ALL, sum, lanes);
+    if (lane < G) shared.maxima[warp][lane] = maximum, shared.sums[warp][lane] = sum;
+}
+
+template <int D>
+__device__ __forceinline__ void decode_f32(const float *__restrict__ q, const unsigned char *__restrict__ keys,
+                                           const unsigned char *__restrict__ values, const int *__restrict__ table,
+                                           const int *__restrict__ lengths, float *out, float *partial, float *lse, unsigned *counters, int heads,
+                                           int kv_heads, int head_dim, int block_len, int table_len, int split_len) {
+    extern __shared__ __align__(128) unsigned char shared_tiles[];
+    __shared__ SharedF32 shared;
+    const int splits = gridDim.x, kv_head = blockIdx.y, batch = blockIdx.z, group = heads / kv_heads;
+    if (group > ROWS || head_dim != D) __trap();
+    const long long first_head = static_cast<long long>(batch) * heads + kv_head * group;
+    q += first_head * D;
+    if (group <= 4) {
+        attend_f32<D, 4>(q, keys, values, table, lengths[batch], group, kv_heads, block_len, table_len, split_len, shared);
+    } else {
+        attend_f32<D, 8>(q, keys, values, table, lengths[batch], group, kv_heads, block_len, table_len, split_len, shared);
+    }
+    __syncthreads();
+    constexpr int QUERY = ROWS * D * 4, OF_WARP = STAGES * 2 * SharedF32::TILE * D / 4;
+    put_together<32, D, OF_WARP>(reinterpret_cast<const float4 *>(shared_tiles + QUERY), shared.maxima, shared.sums, 0.0f, out, partial, lse,
+                                 first_head, group);
+    if (splits > 1) merge(partial, lse, counters + batch * kv_heads + kv_head, out, first_head, group, D, splits);
+}
+
+#define PAGED_DECODE_F32(D)                                                                                                              \
+    extern "C" __global__ void __launch_bounds__(MAX_THREADS, 1)                                                                         \
+    paged_decode_f32_d##D(const float *q, const unsigned char *keys, const unsigned char *values, const float *, const float *,          \
+                          const int *table, const int *lengths, float *out, float *partial, float *lse, unsigned *counters, int heads,   \
+                          int kv_heads, int head_dim, int block_len, int table_len, int split_len) {                                     \
+        decode_f32<D>(q, keys, values, table, lengths, out, partial, lse, counters, heads, kv_heads, head_dim, block_len, table_len, split_len); \
+    }
+
+PAGED_DECODE_F32(64)
+PAGED_DECODE_F32(128)

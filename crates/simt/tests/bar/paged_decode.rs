@@ -190,7 +190,7 @@ fn shared_bytes(config: Config, warps: usize) -> usize {
     match (kernel, format) {
         ("g8", _) => outputs(8),
         ("g16", _) => outputs(16),
-        ("d64" | "d128", "f16") => head_dim * 32 + warps * head_dim * 192,
+        ("d64" | "d128", "f16" | "f32") => head_dim * 32 + warps * head_dim * 192,
         ("d64" | "d128", "bf16") => head_dim * 48 + warps * head_dim * 192,
         ("d128", "int8") => 4096 + warps * 25344,
         ("d128", "int4") => 4096 + warps * 13056,
@@ -217,11 +217,11 @@ fn every_format() {
             cache.check("fast", &out);
         }
     }
-    for format in ["f16", "bf16", "int8", "int4"] {
+    for format in ["f32", "f16", "bf16", "int8", "int4"] {
         let cache = Cache::new(Config { format, kernel: "d128", ..ORDINARY });
         for (block, split_len, splits) in [(32, 100, 1), (64, 100, 1), (128, 32, 4)] {
             let (out, _) = cache.fast(block, split_len, splits);
-            cache.check("tensor cores", &out);
+            cache.check("tiles", &out);
         }
     }
 }
@@ -235,19 +235,19 @@ fn every_group_and_head() {
         let (out, _) = cache.fast(64, 64, 1);
         cache.check("fast", &out);
     }
-    for (heads, kv_heads) in [(1, 1), (4, 2), (6, 2), (8, 1), (21, 3)] {
-        for format in ["f16", "bf16", "int8", "int4"] {
+    for (heads, kv_heads) in [(1, 1), (4, 2), (6, 2), (8, 2), (5, 1), (8, 1), (21, 3)] {
+        for format in ["f32", "f16", "bf16", "int8", "int4"] {
             let config = Config { format, heads, kv_heads, kernel: "d128", lengths: &[50, 17], ..ORDINARY };
             let cache = Cache::new(config);
             let (out, _) = cache.fast(64, 64, 1);
-            cache.check("tensor cores", &out);
+            cache.check("tiles", &out);
         }
-        for format in ["f16", "bf16"] {
+        for format in ["f32", "f16", "bf16"] {
             let lengths = &[50, 17];
             let config = Config { format, heads, kv_heads, head_dim: 64, kernel: "d64", lengths, ..ORDINARY };
             let cache = Cache::new(config);
             let (out, _) = cache.fast(128, 16, 4);
-            cache.check("tensor cores", &out);
+            cache.check("tiles", &out);
         }
     }
     // No power of two, less than a vector of each lane, and as many as there are lanes for.
@@ -270,13 +270,13 @@ fn every_length_and_block() {
             let (out, _) = cache.fast(block, split_len, splits);
             cache.check("fast", &out);
         }
-        for format in ["f16", "bf16", "int8", "int4"] {
+        for format in ["f32", "f16", "bf16", "int8", "int4"] {
             let config =
                 Config { format, kernel: "d128", block_len, heads: 4, kv_heads: 1, lengths, ..ORDINARY };
             let cache = Cache::new(config);
             for (block, split_len, splits) in [(32, 130, 1), (256, 130, 1), (64, 48, 3)] {
                 let (out, _) = cache.fast(block, split_len, splits);
-                cache.check("tensor cores", &out);
+                cache.check("tiles", &out);
             }
         }
     }
@@ -285,7 +285,7 @@ fn every_length_and_block() {
 /// Scales from 2^-20 to 2^20, and queries far from 1: what is small stays, and what is large fits.
 #[test]
 fn numbers_of_all_sizes() {
-    for format in ["f16", "bf16", "int8", "int4"] {
+    for format in ["f32", "f16", "bf16", "int8", "int4"] {
         let mut cache = Cache::new(Config { format, kernel: "d128", lengths: &[200, 40], ..ORDINARY });
         if bits(format) < 16 {
             let rows = cache.values.scales.iter_mut().zip(cache.values.wide.chunks_exact_mut(128));
@@ -302,7 +302,7 @@ fn numbers_of_all_sizes() {
         }
         for (block, split_len, splits) in [(64, 200, 1), (128, 64, 4)] {
             let (out, _) = cache.fast(block, split_len, splits);
-            cache.check("tensor cores", &out);
+            cache.check("tiles", &out);
         }
     }
 }
@@ -310,7 +310,9 @@ fn numbers_of_all_sizes() {
 /// Not a number is no sum of nothing, whose output is 0.
 #[test]
 fn a_query_that_is_no_number_has_no_answer() {
-    for (format, kernel) in [("f32", "g8"), ("f16", "d128"), ("int8", "d128"), ("int4", "d128")] {
+    for (format, kernel) in
+        [("f32", "g8"), ("f32", "d128"), ("f16", "d128"), ("int8", "d128"), ("int4", "d128")]
+    {
         let mut cache = Cache::new(Config { format, kernel, lengths: &[130, 0, 40], ..ORDINARY });
         cache.q[3] = f32::NAN;
         for (block, split_len, splits) in [(64, 200, 1), (128, 64, 3)] {
@@ -318,6 +320,47 @@ fn a_query_that_is_no_number_has_no_answer() {
             let (of_it, others) = out.split_at(cache.config.head_dim);
             assert!(of_it.iter().all(|x| x.is_nan()), "{}: {of_it:?}", cache.name());
             assert!(others.iter().all(|x| x.is_finite()), "{}", cache.name());
+        }
+    }
+}
+
+/// It is an element of the outputs of its head, whatever its weight. What no token stands for is no part of anything.
+#[test]
+fn a_value_that_is_no_number_is_one_element() {
+    const HEADS: usize = 8;
+    for (kernel, head_dim, kv_heads) in [("g8", 128, 2), ("d128", 128, 2), ("d128", 128, 1), ("d64", 64, 2)] {
+        let lengths: &[usize] = &[130, 0, 45];
+        let config = Config { format: "f32", kernel, head_dim, kv_heads, heads: HEADS, lengths, ..ORDINARY };
+        let mut cache = Cache::new(config);
+        let block_len = config.block_len;
+        let row = |sequence: usize, token: usize, kv_head: usize| {
+            let block = cache.table[sequence * cache.table_len + token / block_len] as usize;
+            (block * kv_heads + kv_head) * block_len + token % block_len
+        };
+        let mut used = vec![false; cache.keys.scales.len()];
+        for (sequence, &length) in lengths.iter().enumerate() {
+            for token in 0..length {
+                (0..kv_heads).for_each(|kv_head| used[row(sequence, token, kv_head)] = true);
+            }
+        }
+        let (sequence, kv_head, element) = (2, kv_heads - 1, 50);
+        let of_it = row(sequence, 33, kv_head) * head_dim + element;
+        let nan = f32::NAN.to_le_bytes();
+        for unused in (0..used.len()).filter(|&row| !used[row]) {
+            for plane in [&mut cache.keys, &mut cache.values] {
+                let bytes = &mut plane.bytes[unused * head_dim * 4..(unused + 1) * head_dim * 4];
+                bytes.chunks_exact_mut(4).for_each(|element| element.copy_from_slice(&nan));
+            }
+        }
+        cache.values.bytes[of_it * 4..of_it * 4 + 4].copy_from_slice(&nan);
+        for (block, split_len, splits) in [(32, 200, 1), (128, 64, 3)] {
+            let (out, _) = cache.fast(block, split_len, splits);
+            for (i, x) in out.iter().enumerate() {
+                let (head, d) = (i / head_dim, i % head_dim);
+                let its =
+                    (head / HEADS, head % HEADS / (HEADS / kv_heads), d) == (sequence, kv_head, element);
+                assert_eq!(x.is_nan(), its, "{}: head {head}, {d}: {x}", cache.name());
+            }
         }
     }
 }
@@ -352,19 +395,25 @@ fn compulsory(config: &Config) -> f64 {
 
 #[test]
 fn a_cached_byte_is_read_once_for_a_group() {
-    let cases: [(_, _, &'static [usize], _, _); 9] = [
-        ("f16", "g8", &[512, 300], 512, 1),
-        ("f16", "g8", &[2048], 1024, 2),
-        ("int8", "g8", &[1024], 1024, 1),
-        ("int4", "g8", &[2048], 2048, 1),
-        ("f16", "d128", &[512, 300], 512, 1),
-        ("f16", "d128", &[2048], 1024, 2),
-        ("bf16", "d128", &[1024], 1024, 1),
-        ("int8", "d128", &[1024], 1024, 1),
-        ("int4", "d128", &[2048], 2048, 1),
+    // A format, a kernel, the query heads of a head of keys, lengths, and parts.
+    let cases: [(_, _, _, &'static [usize], _, _); 13] = [
+        ("f32", "d128", 8, &[300, 212], 512, 1),
+        ("f32", "d128", 8, &[1024], 512, 2),
+        ("f32", "d128", 4, &[512], 512, 1),
+        ("f32", "d64", 4, &[1024], 1024, 1),
+        ("f16", "g8", 8, &[512, 300], 512, 1),
+        ("f16", "g8", 8, &[2048], 1024, 2),
+        ("int8", "g8", 8, &[1024], 1024, 1),
+        ("int4", "g8", 8, &[2048], 2048, 1),
+        ("f16", "d128", 8, &[512, 300], 512, 1),
+        ("f16", "d128", 8, &[2048], 1024, 2),
+        ("bf16", "d128", 8, &[1024], 1024, 1),
+        ("int8", "d128", 8, &[1024], 1024, 1),
+        ("int4", "d128", 8, &[2048], 2048, 1),
     ];
-    for (format, kernel, lengths, split_len, splits) in cases {
-        let config = Config { format, kernel, lengths, heads: 8, kv_heads: 1, ..ORDINARY };
+    for (format, kernel, heads, lengths, split_len, splits) in cases {
+        let head_dim = if kernel == "d64" { 64 } else { 128 };
+        let config = Config { format, kernel, lengths, heads, head_dim, kv_heads: 1, ..ORDINARY };
         let cache = Cache::new(config);
         let (out, meters) = cache.fast(128, split_len, splits);
         cache.check("fast", &out);
@@ -380,7 +429,7 @@ fn a_cached_byte_is_read_once_for_a_group() {
         let tokens: usize = lengths.iter().sum();
         for plane in ["keys", "values"] {
             let read = buffer(&meters[0], plane).read.bytes;
-            assert_eq!(read, (tokens * 128 * bits(format) / 8) as u64, "{config:?}: {plane}");
+            assert_eq!(read, (tokens * head_dim * bits(format) / 8) as u64, "{config:?}: {plane}");
         }
     }
 }
