@@ -6,7 +6,7 @@ use std::path::Path;
 use tribunal_contract::launch::{Kernels, State};
 use tribunal_contract::{Answer, Argument, Call, Challenge, Fault, StateId};
 use tribunal_runner::cage::Cage;
-use tribunal_runner::gpu::{Device, Gpu, Image, Ran};
+use tribunal_runner::gpu::{Copier, Device, Gpu, Image, Ran};
 use tribunal_runner::{MachineError, Trouble};
 
 use crate::Subject;
@@ -220,21 +220,23 @@ impl Memory {
         self.gpu.device()
     }
 
-    /// The rate of copies whose buffers have so many bytes together, bytes read and written counted. What is only read is held to the same
-    /// rate.
+    /// The rate of copies whose buffers have so many bytes together, bytes read and written counted, by whoever copies fastest. What is only
+    /// read is held to the same rate.
     ///
     /// # Errors
     /// If the device has no room for them.
     pub fn rate(&mut self, working_set_bytes: usize) -> Result<Rate, Trouble> {
-        let bytes = (working_set_bytes as u64 / 2).max(1);
+        let bytes = (working_set_bytes as u64 / 2).max(1).next_multiple_of(16);
         let copies = copies(self.gpu.device(), working_set_bytes);
-        (0..copies).try_for_each(|_| self.gpu.queue_copy(bytes))?;
         let mut best = 0.0f64;
-        for _ in 0..5 {
-            let ran = self.gpu.run()?;
-            best = best.max((2 * bytes * copies as u64) as f64 / ran.device_s);
+        for by in Copier::ALL {
+            (0..copies).try_for_each(|_| self.gpu.queue_copy(bytes, by))?;
+            for _ in 0..5 {
+                let ran = self.gpu.run()?;
+                best = best.max((2 * bytes * copies as u64) as f64 / ran.device_s);
+            }
+            self.gpu.clear()?;
         }
-        self.gpu.clear()?;
         Ok(Rate { working_set_bytes, read: best, copy: best, triad: best })
     }
 }

@@ -836,6 +836,8 @@ pub enum Op {
     CopyAsync {
         /// 4, 8 or 16.
         bytes: u8,
+        /// Whether the first-level cache is passed by.
+        bypass: bool,
         /// Whether the shared address is of 64 bits.
         wide_address: bool,
     },

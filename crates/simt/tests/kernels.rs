@@ -74,6 +74,28 @@ fn assert_near(found: &[f32], expected: &[f64], within: f64) {
 }
 
 #[test]
+fn what_the_memory_of_a_gpu_is_measured_by_copies() {
+    // The judge's own: crates/runner/src/host/gpu.rs.
+    let text = include_str!("../../runner/src/host/copy.ptx");
+    let kernel = fixture(text, "copy_vectors");
+    for vectors in [1, 64, 255, 256, 300, 1000] {
+        let given = numbers(4 * vectors, 3);
+        let threads = 64;
+        run_all(
+            &kernel,
+            [vectors.div_ceil(4 * threads) as u32, 1, 1],
+            threads as u32,
+            0,
+            |memory| {
+                let from = give(memory, "from", Role::Input, &given);
+                vec![from, output(memory, "to", 4 * vectors), Argument::U64(16 * vectors as u64)]
+            },
+            |_, memory, arguments| assert_eq!(floats(memory, arguments[1]), given, "{vectors} vectors"),
+        );
+    }
+}
+
+#[test]
 fn vectors_are_added() {
     let text = include_str!("fixtures/vadd.ptx");
     let (a, b) = (numbers(300, 1), numbers(300, 2));

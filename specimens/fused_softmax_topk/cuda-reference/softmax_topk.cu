@@ -54,7 +54,7 @@ constexpr int LINE_BYTES = 128;
 constexpr int VECTORS = 2;
 // Tiles on their way.
 constexpr int STAGES = 4;
-// The first threshold is of so many; the others are on their way while it is found.
+// The first threshold is of so many, where the others are on their way while it is found. Of a later row all are there.
 constexpr int SAMPLE = 3;
 // Tiles between two collections of candidates: each of a thread's vectors has a bit.
 constexpr int MOST_TILES = 32 / VECTORS;
@@ -688,8 +688,8 @@ template <typename L> struct Stream {
 // those below `limit`), or all if there are fewer, and perhaps others, up to `most` where k are, in `keys`, in any order, and returns how many;
 // each warp's total is shared, unless MORE. None of those largest is below `low`.
 template <typename L, bool MORE>
-__device__ __forceinline__ int scan(Stream<L> &stream, const typename L::Storage *row, int from, int begin, int end, int k, int most, Key limit,
-                                    Key *keys, Shared &shared, Turn &turn, Total &total, Key &low) {
+__device__ __forceinline__ int scan(Stream<L> &stream, const typename L::Storage *row, int from, int begin, int end, int sample, int k, int most,
+                                    Key limit, Key *keys, Shared &shared, Turn &turn, Total &total, Key &low) {
     constexpr int LEN = L::LEN;
     constexpr int PIECES = LEN / PIECE;
     const int threads = blockDim.x, stride = threads * LEN, step = stride * VECTORS, mine = from + static_cast<int>(threadIdx.x) * LEN;
@@ -700,8 +700,9 @@ __device__ __forceinline__ int scan(Stream<L> &stream, const typename L::Storage
     float largest = minus_infinity();
     // Threads read what they copied themselves: no barrier is needed.
     wait_groups<STAGES - SAMPLE>();
+    if (sample > SAMPLE) wait_groups<0>();
 #pragma unroll 1
-    for (int s = 0; s < SAMPLE && s < tiles; ++s) {
+    for (int s = 0; s < sample && s < tiles; ++s) {
         const uint4 *const slot = stream.slot(s);
 #pragma unroll
         for (int v = 0; v < VECTORS; ++v) {
@@ -715,10 +716,12 @@ __device__ __forceinline__ int scan(Stream<L> &stream, const typename L::Storage
     // The block's, and not the thread's: what is above it reaches the threshold, too.
     if (!MORE) total.maximum = largest;
     // Tiles that the threshold is of.
-    int held = 0, sampled = SAMPLE;
+    int held = 0, sampled = sample;
 #pragma unroll 1
     for (int tile = 0; tile < tiles;) {
-        const int start = tile, stop = min(tile + collect_after(sampled, k), tiles);
+        const int start = tile, count = collect_after(sampled, k), left_over = tiles - tile;
+        // What is little more than that is taken with it.
+        const int stop = left_over <= min(count + count / 2, MOST_TILES) ? tiles : tile + count;
         const unsigned under = below<L>(threshold);
         // Of vectors from here on, those for which there was no room.
         unsigned missed = 0;
@@ -763,21 +766,24 @@ __device__ __forceinline__ int scan(Stream<L> &stream, const typename L::Storage
         const bool last = tile == tiles;
         if (!MORE && last) share(warp_merge(total), shared);
         __syncthreads();
-        bool has = static_cast<int>(threadIdx.x) < min(shared.stashed, threads);
+        const int stashed = min(shared.stashed, threads);
+        bool has = static_cast<int>(threadIdx.x) < stashed;
         uint4 vector = has ? stash[threadIdx.x] : make_uint4(0, 0, 0, 0);
         int at = has ? places[threadIdx.x] : 0;
         bool left = __syncthreads_or(missed != 0);
         if (threadIdx.x == 0) shared.stashed = 0;
+        // There is room for so many logits a thread as are in a piece.
+        int pieces = PIECES * stashed <= threads ? 1 : PIECES;
         while (true) {
 #pragma unroll 1
-            for (int piece = 0; piece < PIECES; ++piece) {
+            for (int piece = 0; piece < pieces; ++piece) {
                 int *const added = &shared.added[turn.added];
                 turn.added = after(turn.added);
                 if (threadIdx.x == 0) shared.added[turn.added] = 0;
                 if (has && PIECES * static_cast<int>(threadIdx.x) / threads == piece) append<L>(vector, at, least, keys + held, added);
                 __syncthreads();
                 held += *added;
-                if (held > (last && !left && piece == PIECES - 1 ? most : most_held(k))) {
+                if (held > (last && !left && piece == pieces - 1 ? most : most_held(k))) {
                     least = cut(keys, held, k, least, highest(-minus_infinity()), shared, turn);
                     // What comes after all of this must be above.
                     threshold = static_cast<unsigned>(least >> 32) + 1;
@@ -786,6 +792,7 @@ __device__ __forceinline__ int scan(Stream<L> &stream, const typename L::Storage
             }
             if (!left) break;
             // What there was no room for is read again.
+            pieces = PIECES;
             has = missed != 0;
             if (has) {
                 const int n = __ffs(static_cast<int>(missed)) - 1;
@@ -880,14 +887,14 @@ __device__ __forceinline__ void topk(const typename L::Storage *__restrict__ log
         Key limit = NO_BOUND;
 #pragma unroll 1
         for (int done = 0; done < k; done += MAX_K) {
-            const int wanted = min(k - done, MAX_K), from = -shift_of<L>(row);
+            const int wanted = min(k - done, MAX_K), from = -shift_of<L>(row), sample = r == blockIdx.x && done == 0 ? SAMPLE : STAGES;
             Key low;
             int held;
             if (done == 0) {
-                held = scan<L, false>(stream, row, from, 0, vocab, wanted, vocab, limit, keys, shared, turn, total, low);
+                held = scan<L, false>(stream, row, from, 0, vocab, sample, wanted, vocab, limit, keys, shared, turn, total, low);
                 total = block_total(shared);
             } else {
-                held = scan<L, true>(stream, row, from, 0, vocab, wanted, vocab, limit, keys, shared, turn, total, low);
+                held = scan<L, true>(stream, row, from, 0, vocab, sample, wanted, vocab, limit, keys, shared, turn, total, low);
             }
             held = sort(keys, held, wanted, low, highest(total.maximum), shared, turn);
             put(keys, held, wanted, total, probs + r * k + done, indices + r * k + done);
@@ -926,7 +933,7 @@ __device__ __forceinline__ void split(const typename L::Storage *__restrict__ lo
         Stream<L> stream(slots, row, from, begin, end);
         stream.start();
         clear(shared);
-        held = scan<L, false>(stream, row, from, begin, end, k, most, NO_BOUND, keys, shared, turn, total, low);
+        held = scan<L, false>(stream, row, from, begin, end, SAMPLE, k, most, NO_BOUND, keys, shared, turn, total, low);
     } else {
         clear(shared);
         share(total, shared);

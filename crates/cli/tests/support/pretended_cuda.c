@@ -1,5 +1,5 @@
 /* A driver of a GPU that is not there: the functions of libcuda.so.1 that the judge's host uses, over the processor's memory. It knows two
- * kernels, softmax_topk_f32 and softmax_topk_split_f32, by their names. LIE makes its events say a tenth of the time, WRONG makes every probability a little
+ * kernels, softmax_topk_f32 and softmax_topk_split_f32, by their names, and the one by which the judge copies. LIE makes its events say a tenth of the time, WRONG makes every probability a little
  * too large, and GIBIBYTES is its memory. */
 
 #include <math.h>
@@ -120,6 +120,8 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
     else if (!strncmp(function, "softmax_topk_split_f32", 22)) /* no need to split anything here */
         softmax_topk(*(float **)arguments[0], *(float **)arguments[4], *(int64_t **)arguments[5], gy, *(int *)arguments[6],
                      *(int *)arguments[7]);
+    else if (!strncmp(function, "copy_vectors", 12))
+        memcpy(*(void **)arguments[1], *(void **)arguments[0], *(uint64_t *)arguments[2]);
     else
         return failed = LAUNCH_FAILED;
     return OK;

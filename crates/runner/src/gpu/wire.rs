@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use tribunal_contract::launch::Plan;
 
-use super::Device;
+use super::{Copier, Device};
 
 /// Judge to host.
 #[derive(Debug, Serialize, Deserialize)]
@@ -27,6 +27,7 @@ pub(crate) enum ToGpu {
     /// The next run copies so many bytes from one new buffer to another.
     QueueCopy {
         bytes: u64,
+        by: Copier,
     },
     /// Empties the device's cache and waits for GO.
     Arm {},

@@ -14,8 +14,8 @@ use tribunal_contract::launch::{Role, Value};
 
 use super::native::{JUDGE, View};
 use crate::arena::POISON;
-use crate::gpu::Device;
 use crate::gpu::wire::{FromGpu, Queue, ToGpu, What};
+use crate::gpu::{Copier, Device};
 use crate::wire::{Link, PROTOCOL, Received, fixed};
 
 /// Dynamic shared memory that a kernel may have without asking.
@@ -24,6 +24,11 @@ const SHARED_BYTES: u32 = 48 << 10;
 const EVICTING: u64 = 4;
 /// How long the judge may take for its word to begin.
 const GO_LIMIT: Duration = Duration::from_secs(20);
+/// The kernel that copies, its threads, and what a block of them copies.
+const COPY: &[u8] = include_bytes!("copy.ptx");
+const COPY_KERNEL: &str = "copy_vectors";
+const COPY_THREADS: u32 = 512;
+const COPY_BLOCK_BYTES: u64 = 64 * COPY_THREADS as u64;
 /// Room for what the driver says of PTX.
 const LOG_BYTES: usize = 4096;
 
@@ -137,6 +142,8 @@ struct Host {
     queue: Vec<Work>,
     /// The kernels, compiled.
     image: Vec<u8>,
+    /// The kernel that copies, once it was asked for.
+    copy: Option<sys::CUfunction>,
 }
 
 struct Server {
@@ -221,6 +228,7 @@ impl Host {
             states: HashMap::new(),
             queue: Vec::new(),
             image: Vec::new(),
+            copy: None,
         };
         Ok((host, device))
     }
@@ -247,10 +255,9 @@ impl Host {
                 unsafe { std::ptr::copy_nonoverlapping(self.image.as_ptr(), to, self.image.len()) };
             }
             ToGpu::Queue(queue) => self.lay_out(&queue)?,
-            ToGpu::QueueCopy { bytes } => {
-                let [from, to] = [Buffer::new(bytes)?, Buffer::new(bytes)?];
-                from.fill(POISON)?;
-                self.queue.push(Work::Copy { from, to });
+            ToGpu::QueueCopy { bytes, by } => {
+                let copy = self.lay_out_copy(bytes, by)?;
+                self.queue.push(copy);
             }
             ToGpu::Fetch { index, offsets } => {
                 return self.fetch(index, &offsets).map(|status| FromGpu::Fetched { status });
@@ -267,15 +274,9 @@ impl Host {
         // SAFETY: `at` checks that so many bytes are there, and the judge waits for our answer.
         let given = unsafe { std::slice::from_raw_parts(given.cast_const(), bytes) };
         self.image = if compiled { given.to_vec() } else { compile(given)? };
-        // SAFETY: the image is what the driver made, of PTX that ends nowhere but where it says.
-        let module = unsafe { result::module::load_data(self.image.as_ptr().cast()) }
-            .map_err(failed(What::Load, "loading what was compiled"))?;
+        let module = Module::load(&self.image)?;
         for name in kernels {
-            let text = CString::new(name.as_str()).expect("a manifest has no byte 0 in names");
-            // SAFETY: the module was loaded just now and is never unloaded.
-            let function = unsafe { result::module::get_function(module, text) }
-                .map_err(failed(What::Load, &format!("looking for kernel `{name}`")))?;
-            self.kernels.insert(name.clone(), function);
+            self.kernels.insert(name.clone(), module.function(name)?);
         }
         Ok(())
     }
@@ -338,6 +339,31 @@ impl Host {
         }
         self.queue.push(Work::Call(Call { launches, outputs, status, _buffers: buffers }));
         Ok(())
+    }
+
+    fn lay_out_copy(&mut self, bytes: u64, by: Copier) -> Result<Work, Problem> {
+        let [from, to] = [Buffer::new(bytes)?, Buffer::new(bytes)?];
+        from.fill(POISON)?;
+        if by == Copier::Driver {
+            return Ok(Work::Copy { from, to });
+        }
+        let function = match self.copy {
+            Some(function) => function,
+            None => *self.copy.insert(Module::load(&compile(COPY)?)?.function(COPY_KERNEL)?),
+        };
+        let launch = Launch {
+            function,
+            grid: [bytes.div_ceil(COPY_BLOCK_BYTES).max(1) as u32, 1, 1],
+            block: [COPY_THREADS, 1, 1],
+            shared_bytes: 0,
+            arguments: [from.at, to.at, bytes].map(u64::to_le_bytes).into(),
+        };
+        Ok(Work::Call(Call {
+            launches: vec![launch],
+            outputs: BTreeMap::new(),
+            status: None,
+            _buffers: vec![from, to],
+        }))
     }
 
     fn upload(&self, offset: usize, buffer: &Buffer) -> Result<(), Problem> {
@@ -474,6 +500,26 @@ impl Launch {
             )
         }
         .map_err(failed(What::Launch, "launching"))
+    }
+}
+
+/// Kernels that are loaded, and stay so.
+struct Module(sys::CUmodule);
+
+impl Module {
+    /// Loads what the driver made of PTX.
+    fn load(image: &[u8]) -> Result<Self, Problem> {
+        // SAFETY: the image is what the driver made, of PTX that ends nowhere but where it says.
+        unsafe { result::module::load_data(image.as_ptr().cast()) }
+            .map(Self)
+            .map_err(failed(What::Load, "loading what was compiled"))
+    }
+
+    fn function(&self, name: &str) -> Result<sys::CUfunction, Problem> {
+        let text = CString::new(name).expect("a manifest has no byte 0 in names");
+        // SAFETY: the module was loaded and is never unloaded.
+        unsafe { result::module::get_function(self.0, text) }
+            .map_err(failed(What::Load, &format!("looking for kernel `{name}`")))
     }
 }
 

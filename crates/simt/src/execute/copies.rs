@@ -115,12 +115,10 @@ impl Copies {
 
 impl Machine<'_> {
     /// `cp.async`
-    #[allow(clippy::too_many_arguments)]
     pub(super) fn copy_async(
         &mut self,
         inst: &Inst,
-        bytes: u8,
-        wide_address: bool,
+        (bytes, bypass, wide_address): (u8, bool, bool),
         pc: u32,
         active: u32,
         warp: &mut Warp,
@@ -163,6 +161,9 @@ impl Machine<'_> {
         let mask = self.admit(&group, &request, block);
         if mask != 0 {
             self.check_races(&group, mask, 0, &request, block);
+        }
+        if bypass {
+            self.count_torn(&from, &to, mask & whole, pc);
         }
         for lane in lanes(mask) {
             let (group, number) = (warp.copies.groups[lane], warp.copies.asked);

@@ -1,7 +1,7 @@
 //! What an access costs.
 
 use crate::meter::{Count, SECTOR};
-use crate::program::LANES;
+use crate::program::{LANES, Space};
 
 use super::Machine;
 use super::place::{Group, Request, Target, Way, distinct, is_without_gaps};
@@ -45,7 +45,38 @@ fn depth(offsets: &[u64; LANES], mask: u32) -> u64 {
     most.unwrap_or(0) as u64
 }
 
+/// Of copies of 16 bytes, how many sectors are asked for beyond each once: one whose halves go to two sectors of shared memory is asked for twice.
+fn torn(from: &[u64; LANES], to: &[u64; LANES], mask: u32) -> u64 {
+    let sectors = |lane: usize| (from[lane] / SECTOR, to[lane] / SECTOR);
+    let pairs = |lane: usize| sectors(lane) == sectors(lane + 1) && from[lane] != from[lane + 1];
+    // As it mostly is: both halves by two lanes side by side.
+    if mask == u32::MAX && (0..LANES).step_by(2).all(pairs) {
+        return 0;
+    }
+    let mut asked: Vec<(u64, u64)> = lanes(mask).map(sectors).collect();
+    asked.sort_unstable();
+    asked.dedup();
+    let requests = asked.len();
+    asked.dedup_by_key(|&mut (sector, _)| sector);
+    (requests - asked.len()) as u64
+}
+
 impl Machine<'_> {
+    /// Counts what copies of 16 bytes past the first-level cache cost beside what loads of the same would.
+    pub(super) fn count_torn(&mut self, from: &[u64; LANES], to: &[u64; LANES], mask: u32, pc: u32) {
+        if self.results_only || mask == 0 {
+            return;
+        }
+        let more = torn(from, to, mask);
+        if more == 0 {
+            return;
+        }
+        self.counts.code[pc as usize].global.sectors += more;
+        if let Target::Global(place) = self.group(Space::Global, from, mask, 16).target {
+            self.counts.buffers[place].read.sectors += more;
+        }
+    }
+
     /// Counts what a request costs.
     #[inline(always)]
     pub(super) fn count(&mut self, group: &Group, mask: u32, request: &Request) {
@@ -139,6 +170,32 @@ mod tests {
         assert_eq!(waves(&offsets(|lane| 16 * lane), u32::MAX, 16), 4);
         assert_eq!(waves(&offsets(|lane| 2 * lane), u32::MAX, 2), 1);
         assert_eq!(waves(&offsets(|lane| 16 * lane), 0xFF, 16), 1, "one quarter of a warp");
+    }
+
+    #[test]
+    fn a_sector_that_goes_to_two_is_asked_for_twice() {
+        // An H200's counts of sectors, by how far from a line memory and shared memory are, and by what lanes are exchanged.
+        for (from, to, exchanged, sectors) in [
+            (0, 0, 0, 16),
+            (0, 16, 0, 32),
+            (0, 32, 0, 16),
+            (0, 48, 0, 32),
+            (0, 64, 0, 16),
+            (112, 0, 0, 32),
+            (96, 0, 0, 16),
+            (16, 16, 0, 17),
+            (48, 48, 0, 17),
+            (0, 0, 1, 16),
+            (0, 0, 2, 16),
+            (0, 0, 7, 16),
+            (0, 16, 7, 32),
+        ] {
+            let (from, to) = (offsets(|lane| from + 16 * lane), offsets(|lane| to + 16 * (lane ^ exchanged)));
+            let mut out = [0; LANES];
+            let touched = distinct(&from, u32::MAX, SECTOR.trailing_zeros(), &mut out) as u64;
+            assert_eq!(touched + torn(&from, &to, u32::MAX), sectors, "{:?} to {:?}", from[0], to[0]);
+        }
+        assert_eq!(torn(&offsets(|lane| 16 * lane), &offsets(|lane| 16 + 16 * lane), 0b1), 0);
     }
 
     #[test]

@@ -432,9 +432,10 @@ impl Warp {
                         }
                         pc += 1;
                     }
-                    Op::CopyAsync { bytes, wide_address } => {
+                    Op::CopyAsync { bytes, bypass, wide_address } => {
                         if active != 0 {
-                            machine.copy_async(inst, bytes, wide_address, pc, active, self, block);
+                            let how = (bytes, bypass, wide_address);
+                            machine.copy_async(inst, how, pc, active, self, block);
                         }
                         pc += 1;
                     }

@@ -526,7 +526,7 @@ impl<'m> Builder<'m> {
         if name.take("mbarrier") {
             return self.arrive_after_copies(name, operands);
         }
-        let level = name.needs_one("`.ca` or `.cg`", &[("ca", false), ("cg", true)])?;
+        let bypass = name.needs_one("`.ca` or `.cg`", &[("ca", false), ("cg", true)])?;
         name.needs_one("`.shared`", &[("shared", ()), ("shared::cta", ())])?;
         name.needs_one("`.global`", &[("global", ())])?;
         let policy = Self::hints(name);
@@ -534,7 +534,7 @@ impl<'m> Builder<'m> {
         let operands = self.without_policy(operands, policy)?;
         let [to, from, size, rest @ ..] = operands else { return Err(name.count(operands)) };
         let bytes = match size {
-            Operand::Number(Number::Int(bytes @ (4 | 8 | 16))) if !level || *bytes == 16 => *bytes as u8,
+            Operand::Number(Number::Int(bytes @ (4 | 8 | 16))) if !bypass || *bytes == 16 => *bytes as u8,
             _ => return Err(self.operand("size", "4, 8 or 16 is expected")),
         };
         let (a, wide_address) = self.plain_address(to, Space::Shared)?;
@@ -544,7 +544,12 @@ impl<'m> Builder<'m> {
             [size] => self.copied(size, bytes)?.into(),
             _ => return Err(name.count(operands)),
         };
-        self.emit(Step { a: a.into(), b: b.into(), c, ..Step::new(Op::CopyAsync { bytes, wide_address }) })
+        self.emit(Step {
+            a: a.into(),
+            b: b.into(),
+            c,
+            ..Step::new(Op::CopyAsync { bytes, bypass, wide_address })
+        })
     }
 
     /// An mbarrier of 64 bits.
