@@ -108,10 +108,20 @@ struct F32 {
     static __device__ __forceinline__ bool is_above(unsigned word, unsigned down) { return __uint_as_float(word) > __uint_as_float(down); }
 };
 
-struct F16 {
+// Two logits of 16 bits in a word, in a format L.
+template <typename L> struct Pairs {
     typedef unsigned short Storage;
-    static constexpr unsigned NONE = 0xfc00fc00u;
     static constexpr int LEN = VECTOR_BYTES / sizeof(Storage);
+    static __device__ __forceinline__ float largest(unsigned word) {
+        float both[2];
+        L::widen_word(both, word);
+        return fmaxf(both[0], both[1]);
+    }
+    static __device__ __forceinline__ bool is_above(unsigned word, unsigned down) { return L::larger(word, down) != down; }
+};
+
+struct F16 : Pairs<F16> {
+    static constexpr unsigned NONE = 0xfc00fc00u;
     static __device__ __forceinline__ float widen(Storage x) { return __half2float(__ushort_as_half(x)); }
     static __device__ __forceinline__ void widen_word(float *to, unsigned word) {
         to[0] = widen(static_cast<Storage>(word & 0xffff));
@@ -122,19 +132,11 @@ struct F16 {
         asm("max.f16x2 %0, %1, %2;" : "=r"(to) : "r"(a), "r"(b));
         return to;
     }
-    static __device__ __forceinline__ float largest(unsigned word) {
-        float both[2];
-        widen_word(both, word);
-        return fmaxf(both[0], both[1]);
-    }
     static __device__ __forceinline__ unsigned down(float x) { return __half_as_ushort(__float2half_rd(x)) * 0x10001u; }
-    static __device__ __forceinline__ bool is_above(unsigned word, unsigned down) { return larger(word, down) != down; }
 };
 
-struct Bf16 {
-    typedef unsigned short Storage;
+struct Bf16 : Pairs<Bf16> {
     static constexpr unsigned NONE = 0xff80ff80u;
-    static constexpr int LEN = VECTOR_BYTES / sizeof(Storage);
     static __device__ __forceinline__ float widen(Storage x) { return __uint_as_float(static_cast<unsigned>(x) << 16); }
     static __device__ __forceinline__ void widen_word(float *to, unsigned word) {
         to[0] = __uint_as_float(word << 16);
@@ -145,16 +147,10 @@ struct Bf16 {
         asm("max.bf16x2 %0, %1, %2;" : "=r"(to) : "r"(a), "r"(b));
         return to;
     }
-    static __device__ __forceinline__ float largest(unsigned word) {
-        float both[2];
-        widen_word(both, word);
-        return fmaxf(both[0], both[1]);
-    }
     static __device__ __forceinline__ unsigned down(float x) {
         const unsigned bits = __float_as_uint(x);
         return ((bits + (x < 0.0f ? 0xffffu : 0u)) >> 16) * 0x10001u;
     }
-    static __device__ __forceinline__ bool is_above(unsigned word, unsigned down) { return larger(word, down) != down; }
 };
 
 static_assert(F32::LEN == PIECE && F16::LEN == 2 * PIECE, "a vector is one piece or two");

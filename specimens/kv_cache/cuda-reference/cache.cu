@@ -82,23 +82,46 @@ extern "C" __global__ void begin(int *unused, int *unused_count, int blocks) {
     if (threadIdx.x == 0) *unused_count = blocks;
 }
 
-// Gives every sequence the blocks that its new tokens need, or refuses them all. One thread: batches are small.
+// Gives every sequence the blocks that its new tokens need, or refuses them all. One warp, a sequence a lane.
 extern "C" __global__ void reserve(const long long *held, int *table, int *owned, const int *unused, int *unused_count, const long long *lengths,
                                    int *status, int batch, int layer, int max_len, int block_len, int table_len) {
-    long long needed = 0;
-    for (int b = 0; b < batch; ++b) {
+    // Blocks that a sequence lacks; -1 if it has no room for its tokens.
+    const auto lacking = [&](int b) -> long long {
+        if (b >= batch) return 0;
         const long long end = held[layer * batch + b] + lengths[b];
-        if (end > max_len) *status = 1;
-        needed += max((end + block_len - 1) / block_len - owned[b], 0ll);
+        return end > max_len ? -1 : max((end + block_len - 1) / block_len - owned[b], 0ll);
+    };
+    const int lane = threadIdx.x;
+    long long needed = 0;
+    bool fits = true;
+    for (int b = lane; b < batch; b += LANES) {
+        const long long lacks = lacking(b);
+        fits = fits && lacks >= 0;
+        needed += lacks;
     }
-    if (*status != 0 || needed > *unused_count) {
-        *status = 1;
+    for (int step = LANES / 2; step > 0; step /= 2) needed += __shfl_xor_sync(ALL, needed, step);
+    int left = *unused_count;
+    if (!__all_sync(ALL, fits) || needed > left) {
+        if (lane == 0) *status = 1;
         return;
     }
-    for (int b = 0; b < batch; ++b) {
-        const long long end = held[layer * batch + b] + lengths[b];
-        for (; static_cast<long long>(owned[b]) * block_len < end; ++owned[b]) table[b * table_len + owned[b]] = unused[--*unused_count];
+    for (int first = 0; first < batch; first += LANES) {
+        const int b = first + lane, count = static_cast<int>(lacking(b));
+        int until = count;
+        for (int step = 1; step < LANES; step *= 2) {
+            const int before = __shfl_up_sync(ALL, until, step);
+            until += lane >= step ? before : 0;
+        }
+        if (count > 0) {
+            const int has = owned[b];
+            for (int i = 0; i < count; ++i) table[b * table_len + has + i] = unused[left - 1 - (until - count + i)];
+            owned[b] = has + count;
+        }
+        left -= __shfl_sync(ALL, until, LANES - 1);
     }
+    // All have read what was left.
+    __syncwarp();
+    if (lane == 0) *unused_count = left;
 }
 
 __device__ __forceinline__ size_t row_of(const int *table, size_t first_block, int b, int kv_heads, int head, long long token, int block_len,
