@@ -6,6 +6,7 @@ Needs Linux, Python 3.11 or newer, an NVIDIA driver for CUDA 12 or newer, and Py
     python benches/cuda.py --out DIR          # all cells; DIR/cuda.json has every summary
     python benches/cuda.py --quick            # fewer shapes, no torch.compile, no Triton
     python benches/cuda.py --sweep --out DIR  # launch settings of our kernels against each other
+    python benches/cuda.py --multiprocessors 64  # as on a smaller GPU: nothing runs on more multiprocessors than that
     python benches/cuda.py --nvcc             # the sources by nvcc for this GPU, not the PTX that is committed
     python benches/cuda.py --list             # the cells; needs no GPU
     python benches/cuda.py --report DIR/cuda.json
@@ -71,6 +72,8 @@ CONTEXT_LOST = 75
 
 DEVICE = "cuda"
 torch = triton = tl = driver = None
+# Those that launches are planned for.
+multiprocessors = None
 
 
 # ---------------------------------------------------------------- cells
@@ -165,7 +168,7 @@ class Manifest:
     def plan(self, operation, names, dtypes, earlier=()):
         """The launches of an operation, (kernel, grid, block, shared bytes, [(type or None, argument)]), its scratch in
         elements by name, and how its launch is written in a table."""
-        names = dict(names)
+        names = {"multiprocessors": multiprocessors, **names}
         for other in (*earlier, operation):
             for name, text in self.operations[other].get("let", {}).items():
                 names[name] = evaluate(text, names, dtypes)
@@ -627,9 +630,10 @@ def layer_norm_settings(rows, plan):
     found = []
     (kernel, (now,), block, shared, arguments), *last = plan
     warps = block[0] // 32 if re.search(r"_(768|1024)$", kernel) else 1
-    for blocks in sorted({min(b, ceil_div(rows, warps)) for b in (now, 132, 264, 528, 660, 792, 1056, 2112, rows // 8, rows // 4)}):
+    of_device = [n * multiprocessors for n in (1, 2, 4, 5, 6, 8, 16)]
+    for blocks in sorted({min(b, ceil_div(rows, warps)) for b in (now, *of_device, rows // 8, rows // 4)}):
         # A multiple of 8 goes with any number of columns.
-        if last and blocks > 1056 or kernel[-3] == "_" and blocks % 8:
+        if last and blocks > 8 * multiprocessors or kernel[-3] == "_" and blocks % 8:
             continue
         for threads in (256, 512) if last else (0,):
             steps = [(kernel, [blocks], block, shared, arguments)] + [(k, grid, [threads], s, a) for k, grid, _, s, a in last]
@@ -709,7 +713,7 @@ def layer_norm(options, direction, form, shape):
             return f(dy[i], x[i], mean[i], rstd[i])
     made.append(Contestant("torch", lambda i: call(eager, i)))
     with_compile(made, options, eager, call)
-    block, parts = power_of_two(cols), min(rows, 2 * 132)
+    block, parts = power_of_two(cols), min(rows, 2 * multiprocessors)
     warps = min(max(block // 256, 1), 16)
     if forward:
         def run(i):
@@ -748,7 +752,8 @@ def softmax_settings(rows, vocab, k):
     """(splits or 0, threads)"""
     splits = [0]
     if k <= 256:
-        splits += [n for n in (2, 3, 4, 6, 8, 12, 16, 32, 64, 132) if rows * n <= 1056 and vocab // n >= 4096]
+        parts = sorted({2, 3, 4, 6, 8, 12, 16, 32, 64, multiprocessors})
+        splits += [n for n in parts if rows * n <= 8 * multiprocessors and vocab // n >= 4096]
     return [(s, t) for s in splits for t in (128, 256, 512)]
 
 
@@ -790,7 +795,7 @@ def softmax_topk(options, form, shape):
             shared = 160 * threads + 8 * (4 * min(k, 256) + 64)
             if splits == 0:
                 args = [(None, a) for a in ("logits", "probs", "indices", "rows", "V", "k")]
-                blocks = min(rows, 132 * (1024 // threads))
+                blocks = min(rows, multiprocessors * (1024 // threads))
                 steps, rooms = [(f"softmax_topk_{form}", [blocks], [threads], shared, args)], {}
             else:
                 args = [(None, a) for a in ("logits", "totals", "keys", "counters", "probs", "indices", "V", "k", "splits")]
@@ -842,11 +847,11 @@ DECODE_WARP = {"f32": 24576, "f16": 24576, "bf16": 24576, "int8": 25344, "int4":
 
 
 def decode_setting(form, batch, context):
-    """(splits, split_len, threads): a block for each of 132 multiprocessors. Putting parts together takes longer than a wave that is not
+    """(splits, split_len, threads): a block for each multiprocessor. Putting parts together takes longer than a wave that is not
     full. Blocks of int4, which is more to compute than to read, are of 8 warps if there is work for them; where
     blocks are many, two of 4 warps share a multiprocessor."""
-    splits = max(1, min(132 // (batch * KV_HEADS), context // 64))
-    wide = form == "int4" and batch * KV_HEADS * splits <= 132 and context // splits >= 1024
+    splits = max(1, min(multiprocessors // (batch * KV_HEADS), context // 64))
+    wide = form == "int4" and batch * KV_HEADS * splits <= multiprocessors and context // splits >= 1024
     return decode_split_into(form, context, splits, 256 if wide else 128)
 
 
@@ -1045,8 +1050,20 @@ def images(options):
         return found
 
 
+def restrict(count):
+    """Has all that is launched from here on run on so many multiprocessors. Streams belong to the context in which they are made:
+    this comes before the first."""
+    try:
+        from torch.cuda.green_contexts import GreenContext
+        context = GreenContext.create(num_sms=count, device_id=0)
+        context.set_context()
+    except Exception as error:
+        sys.exit(f"--multiprocessors {count}: PyTorch {torch.__version__} made no such green context: {short(error)}")
+    return context
+
+
 def child(options):
-    global torch, triton, tl, driver
+    global torch, triton, tl, driver, multiprocessors
     started = time.time()
     # Compiled in this process: workers take longer to start than there is to compile.
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
@@ -1056,6 +1073,10 @@ def child(options):
     torch.manual_seed(1)
     random.seed(1)
     torch.zeros(1, device=DEVICE)
+    properties = torch.cuda.get_device_properties(0)
+    multiprocessors = options.multiprocessors or properties.multi_processor_count
+    # Lasts as long as it is held.
+    restricted = restrict(multiprocessors) if options.multiprocessors else None  # noqa: F841
     done, begun = set(), set()
     for line in options.child.read_text().splitlines() if options.child.exists() else []:
         entry = json.loads(line)
@@ -1083,8 +1104,7 @@ def child(options):
             tell(trouble=f"triton: {short(error)}")
     for thread in loading:
         thread.join()
-    properties = torch.cuda.get_device_properties(0)
-    tell(device={"name": properties.name, "multiprocessors": properties.multi_processor_count, "memory": properties.total_memory,
+    tell(device={"name": properties.name, "multiprocessors": multiprocessors, "memory": properties.total_memory,
                  "l2": getattr(properties, "L2_cache_size", None), "capability": f"{properties.major}.{properties.minor}"},
          versions=versions, load_s=driver.seconds, load_failed=driver.failed, ready_s=round(time.time() - started, 1))
     known = 0
@@ -1288,6 +1308,7 @@ def main():
     parser.add_argument("--sweep", action="store_true", help="launch settings of our kernels, and no peers")
     parser.add_argument("--only", help="cells whose names this regular expression finds, e.g. 'layer_norm bwd'")
     parser.add_argument("--kernels", type=Path, help="folder of the kernels; by default that of the repository")
+    parser.add_argument("--multiprocessors", type=int, metavar="N", help="run on N multiprocessors only, a multiple of 8")
     parser.add_argument("--nvcc", action="store_true", help="compile the sources with nvcc for this GPU")
     parser.add_argument("--limit", type=float, default=150, help="seconds after which cells are left out")
     parser.add_argument("--note", default="", help="a sentence for the record")
@@ -1297,6 +1318,8 @@ def main():
     parser.add_argument("--deadline", type=float, default=math.inf, help=argparse.SUPPRESS)
     parser.add_argument("--compile-until", type=float, default=0, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.multiprocessors is not None and (options.multiprocessors < 8 or options.multiprocessors % 8):
+        parser.error("--multiprocessors: GPUs are divided into eights of multiprocessors")
     if options.report:
         print(report(json.loads(options.report.read_text())))
     elif options.list:

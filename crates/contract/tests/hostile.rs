@@ -37,7 +37,7 @@ fn hold(manifest: &str) -> Result<(), TestCaseError> {
             outputs: vec![TensorSpec::new(DType::Float32, shape), TensorSpec::new(DType::Int64, shape)],
             makes: None,
         };
-        let Ok(plan) = kernels.plan(challenge, &call, None) else { continue };
+        let Ok(plan) = kernels.plan(challenge, &call, None, 132) else { continue };
         for launch in &plan.launches {
             prop_assert!(launch.grid.iter().chain(&launch.block).all(|extent| *extent > 0), "{launch:?}");
             let threads: u64 = launch.block.iter().map(|extent| u64::from(*extent)).product();

@@ -26,6 +26,9 @@ use crate::evidence::Repeats;
 use crate::measure::Weighed;
 use crate::{Case, Finding, Subject};
 
+/// What launches are planned for: the multiprocessors of an H100 or H200.
+const MULTIPROCESSORS: i32 = 132;
+
 /// Warp instructions that a call may take: some seconds, and of large buffers more, for who looks at each byte again and again.
 const CALL_MOST: RangeInclusive<u64> = 1 << 24..=1 << 28;
 const BYTE_MOST: u64 = 1 << 11;
@@ -174,8 +177,8 @@ impl Emulated {
         });
         let missing = || Fault::Refused { message: "the state is gone".to_owned() };
         let held = using.map(|id| self.states.get(&id).cloned().ok_or_else(missing)).transpose()?;
-        let plan = self.launches.plan(self.challenge, call, held.as_ref().map(|held| &held.state));
-        let plan = plan.map_err(Fault::from)?;
+        let state = held.as_ref().map(|held| &held.state);
+        let plan = self.launches.plan(self.challenge, call, state, MULTIPROCESSORS).map_err(Fault::from)?;
         let bytes: u64 = plan.buffers.iter().map(Buffer::size_bytes).sum();
         if bytes > self.limit_bytes {
             return Err(Fault::Memory { limit_bytes: self.limit_bytes }.into());

@@ -136,7 +136,8 @@ impl OnGpu {
         });
         let missing = || Fault::Refused { message: "the state is gone".to_owned() };
         let used = used.map(|id| self.states.get(&id).ok_or_else(missing)).transpose()?;
-        let plan = self.launches.plan(self.challenge, call, used).map_err(Fault::from)?;
+        let multiprocessors = self.gpu.device().multiprocessors;
+        let plan = self.launches.plan(self.challenge, call, used, multiprocessors).map_err(Fault::from)?;
         let made = call.makes.zip(plan.makes.clone());
         self.gpu.queue(plan, call)?;
         self.states.extend(made);

@@ -21,8 +21,8 @@
 //   forward    f32_768 (6), f32_1024 (8): B = 128;   f32_4096 (4), f32_8192 (8): B = 256;   f64_4096 (4): B = 512
 //   backward   f32_768 (6), f32_1024 (8): B = 256;   f32_4096 (2), f32_8192 (4): B = 512;   f64_2048 (4): B = 256
 // Shared memory is static but for backward_T_C: sizeof(T) cols (1 + 4 warps) bytes where a warp holds a row, 5 sizeof(T) cols else. No bank conflicts.
-// Compute capability 8.0 or higher. `tribunal.toml` of the submission has grids for some 132 multiprocessors. With fewer, backward's blocks, of
-// which a multiprocessor holds one or two, come in waves: take as many blocks as there is room for. With more, some have nothing to do.
+// Compute capability 8.0 or higher. `tribunal.toml` of the submission has grids for as many multiprocessors as there are, each of capability 9.0.
+// Where one holds fewer blocks, backward's come in waves: take as many as there is room for.
 //
 // T: a block takes every grid-th row, and its threads keep their columns from row to row, gamma and beta with them: so these are
 // read once a block and not once a row, and the sums of dgamma and dbeta stay in registers. Vectors of 16 bytes are counted from the sector of

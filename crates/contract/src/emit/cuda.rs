@@ -29,8 +29,8 @@ pub(super) fn starter(challenge: &Challenge) -> String {
 
 /// The part of the manifest that launches them.
 pub(super) fn launches(challenge: &Challenge) -> String {
-    let mut text = "\n# What is launched for each operation, in order. Sizes are expressions of these names: + - * / %, comparisons,\n\
-                    # c ? a : b, min, max, ceil_div(a, b), dtype(x), elements(x).\n"
+    let mut text = "\n# What is launched for each operation, in order. Sizes are expressions of its numbers and of `multiprocessors`, how many the\n\
+                    # device has: + - * / %, comparisons, c ? a : b, min, max, ceil_div(a, b), dtype(x), elements(x).\n"
         .to_owned();
     for operation in challenge.operations {
         let names = Names::of(operation);

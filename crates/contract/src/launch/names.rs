@@ -9,6 +9,8 @@ use crate::{Argument, Call, DType, Kind, Operation, TensorSpec};
 
 /// The product of all axes but the last of the first tensor that has two axes or more.
 const ROWS: &str = "rows";
+/// How many multiprocessors the device has that the kernels run on.
+const MULTIPROCESSORS: &str = "multiprocessors";
 
 /// The names of an operation, before any call.
 #[derive(Debug, Clone, Default)]
@@ -38,6 +40,12 @@ impl Names {
             }
         }
         names
+    }
+
+    /// Those that a manifest may use: what is known of the device too.
+    pub(super) fn on_a_device(mut self) -> Self {
+        self.numbers.insert(MULTIPROCESSORS.to_owned());
+        self
     }
 
     pub(super) fn extend(&mut self, other: &Self) {
@@ -78,12 +86,18 @@ pub(super) struct Values {
 }
 
 impl Values {
-    /// Those of a call, and behind them those of the call that made its state.
+    /// Those of a call on a device, and behind them those of the call that made its state.
     ///
     /// # Panics
-    /// If the call is none of this operation.
-    pub(super) fn of(operation: &'static Operation, call: &Call<'_>, state: Option<&Self>) -> Self {
+    /// If the call is none of this operation, or its state is of another device.
+    pub(super) fn of(
+        operation: &'static Operation,
+        call: &Call<'_>,
+        state: Option<&Self>,
+        multiprocessors: i32,
+    ) -> Self {
         let mut values = Self::default();
+        values.numbers.insert(MULTIPROCESSORS.to_owned(), multiprocessors.into());
         assert_eq!(operation.inputs.len(), call.inputs.len(), "arguments of {}", operation.name);
         for (field, argument) in operation.inputs.iter().zip(&call.inputs) {
             match argument {
@@ -100,6 +114,8 @@ impl Values {
             values.add_tensor(name, &forms, spec);
         }
         if let Some(state) = state {
+            let [before, now] = [state, &values].map(|values| values.numbers[MULTIPROCESSORS]);
+            assert_eq!(before, now, "multiprocessors of the state's device");
             for (name, value) in &state.numbers {
                 values.numbers.entry(name.clone()).or_insert(*value);
             }

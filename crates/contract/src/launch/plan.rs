@@ -158,24 +158,25 @@ impl From<PlanError> for Fault {
 }
 
 impl Kernels {
-    /// The launches of a call. `state` is what the state that it uses consists of.
+    /// The launches of a call on a device with so many multiprocessors. `state` is what the state that it uses consists of.
     ///
     /// # Errors
     /// Where the manifest refuses the call, or asks for what no device can do.
     ///
     /// # Panics
-    /// If the call is none of the challenge's, or its state is missing.
+    /// If the call is none of the challenge's, or its state is missing or of a device with more multiprocessors or fewer.
     pub fn plan(
         &self,
         challenge: &'static Challenge,
         call: &Call<'_>,
         state: Option<&State>,
+        multiprocessors: i32,
     ) -> Result<Plan, PlanError> {
         let operation = challenge.operation(call.operation).expect("an operation of the challenge");
         assert_eq!(operation.uses_state(), state.is_some(), "the state of {}", operation.name);
         let procedure =
             self.procedures.get(operation.name).ok_or(PlanError::Missing { operation: operation.name })?;
-        let values = Values::of(operation, call, state.map(|state| &state.values));
+        let values = Values::of(operation, call, state.map(|state| &state.values), multiprocessors);
         let planner = Planner { operation, procedure, values, buffers: Vec::new() };
         match planner.plan(call, state) {
             Ok(plan) => Ok(plan),

@@ -105,7 +105,7 @@ impl Reader {
         operation: &'static Operation,
         made: Option<(&'static Operation, &OperationDocument)>,
     ) -> Result<Self, Fault> {
-        let mut names = Names::of(operation);
+        let mut names = Names::of(operation).on_a_device();
         let mut buffers: BTreeMap<_, _> =
             names.tensors.iter().map(|name| (name.clone(), "a tensor")).collect();
         buffers.insert(STATUS.to_owned(), "the status of the call");

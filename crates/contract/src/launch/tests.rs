@@ -44,7 +44,7 @@ entry = "kernels.cu"
 compiler = "clang"
 
 [operation.forward]
-let.blocks = "min(rows, 64)"
+let.blocks = "min(rows, multiprocessors)"
 keeps = ["x", "gamma"]
 state.rstd = { dtype = "float32", elements = "rows" }
 state.mean = { dtype = "x", elements = "rows" }
@@ -80,6 +80,16 @@ fn zeros(dtype: DType, shape: &[usize]) -> Tensor {
 }
 
 fn softmax(text: &str, rows: usize, columns: usize, k: i64) -> Result<Plan, PlanError> {
+    softmax_on(132, text, rows, columns, k)
+}
+
+fn softmax_on(
+    multiprocessors: i32,
+    text: &str,
+    rows: usize,
+    columns: usize,
+    k: i64,
+) -> Result<Plan, PlanError> {
     let (challenge, kernels) = kernels(text);
     let logits = zeros(DType::Float32, &[1, rows, columns]);
     let shape = [1, rows, usize::try_from(k).unwrap()];
@@ -89,7 +99,7 @@ fn softmax(text: &str, rows: usize, columns: usize, k: i64) -> Result<Plan, Plan
         outputs: vec![TensorSpec::new(DType::Float32, shape), TensorSpec::new(DType::Int64, shape)],
         makes: None,
     };
-    kernels.plan(challenge, &call, None)
+    kernels.plan(challenge, &call, None, multiprocessors)
 }
 
 fn refusal(from: &str, to: &str) -> String {
@@ -154,7 +164,7 @@ fn a_state_carries_its_buffers_and_numbers() {
         outputs: vec![full.clone()],
         makes: Some(StateId(1)),
     };
-    let plan = kernels.plan(challenge, &forward, None).unwrap();
+    let plan = kernels.plan(challenge, &forward, None, 40).unwrap();
     assert_eq!((plan.launches[0].grid, plan.launches[0].block), ([100, 1, 1], [32, 1, 1]));
     assert_eq!(plan.launches[0].arguments[7], Value::Scalar(0.5f32.to_le_bytes().into()));
     assert_eq!(plan.launches[0].arguments[8], Value::Scalar(0.5f64.to_le_bytes().into()));
@@ -169,8 +179,8 @@ fn a_state_carries_its_buffers_and_numbers() {
         outputs: vec![full, gamma.spec().clone(), gamma.spec().clone()],
         makes: None,
     };
-    let plan = kernels.plan(challenge, &backward, Some(&state)).unwrap();
-    assert_eq!(plan.launches[0].grid, [64, 1, 1], "a number that forward declares");
+    let plan = kernels.plan(challenge, &backward, Some(&state), 40).unwrap();
+    assert_eq!(plan.launches[0].grid, [40, 1, 1], "a number that forward declares");
     let pointed: Vec<_> = plan.launches[0]
         .arguments
         .iter()
@@ -228,9 +238,9 @@ arguments = ["held", "sequence", "batch"]
         outputs: vec![],
         makes: Some(StateId(1)),
     };
-    let refused = kernels.plan(challenge, &create(5), None).unwrap_err();
+    let refused = kernels.plan(challenge, &create(5), None, 132).unwrap_err();
     assert_eq!(refused.to_string(), "the manifest refuses: heads % kv_heads != 0");
-    let plan = kernels.plan(challenge, &create(4), None).unwrap();
+    let plan = kernels.plan(challenge, &create(4), None, 132).unwrap();
     assert_eq!(plan.launches, []);
     let state = plan.makes.unwrap();
     assert_eq!((state.buffers[1].elements, state.buffers[1].zeroed), (6, true));
@@ -248,7 +258,7 @@ arguments = ["held", "sequence", "batch"]
         outputs: vec![],
         makes: None,
     };
-    let plan = kernels.plan(challenge, &append, Some(&state)).unwrap();
+    let plan = kernels.plan(challenge, &append, Some(&state), 132).unwrap();
     assert_eq!(plan.launches[1].grid, [5, 2, 3]);
     assert_eq!(plan.launches[0].arguments[4], Value::Scalar(64i32.to_le_bytes().into()));
     assert!(!plan.buffers.iter().any(|buffer| matches!(buffer.role, Role::State(_)) && buffer.zeroed));
@@ -259,7 +269,34 @@ arguments = ["held", "sequence", "batch"]
         outputs: vec![],
         makes: None,
     };
-    assert_eq!(kernels.plan(challenge, &fork, Some(&state)), Err(PlanError::Missing { operation: "fork" }));
+    assert_eq!(
+        kernels.plan(challenge, &fork, Some(&state), 132),
+        Err(PlanError::Missing { operation: "fork" })
+    );
+}
+
+#[test]
+fn grids_follow_the_multiprocessors_of_the_device() {
+    let text = SOFTMAX.replacen("[\"rows\"]", "[\"min(rows, 2 * multiprocessors)\"]", 1).replacen(
+        "\"float64: -1\"",
+        "\"multiprocessors\"",
+        1,
+    );
+    for (multiprocessors, rows, blocks) in [(132, 1000, 264), (78, 1000, 156), (78, 100, 100), (1, 3, 2)] {
+        let plan = softmax_on(multiprocessors, &text, rows, 100, 5).unwrap();
+        let [launch] = &plan.launches[..] else { panic!("{:?}", plan.launches) };
+        assert_eq!(launch.grid, [blocks, 1, 1], "{rows} rows on {multiprocessors}");
+        assert_eq!(launch.arguments[6], Value::Scalar(multiprocessors.to_le_bytes().into()));
+    }
+}
+
+#[test]
+fn no_challenge_has_a_name_that_is_the_devices() {
+    for operation in challenges::ALL.iter().flat_map(|challenge| challenge.operations) {
+        let Names { numbers, reals, tensors } = Names::of(operation);
+        let mut taken = numbers.iter().chain(&reals).chain(&tensors);
+        assert!(!taken.any(|name| name == "multiprocessors"), "{}", operation.name);
+    }
 }
 
 #[test]
@@ -324,7 +361,7 @@ fn faults_of_the_manifest_name_place_key_and_what_is_there() {
             "\"rows * splits * k\"",
             "\"rows * slits\"",
             "t.toml:10:51: `elements`: `rows * slits`, character 8: unknown number `slits`, expected `B`, `T`, `V`, \
-             `k`, `rows`, `splits`, `wide`",
+             `k`, `multiprocessors`, `rows`, `splits`, `wide`",
         ),
         (
             "dtype = \"logits\"",
@@ -349,9 +386,14 @@ fn faults_of_the_manifest_name_place_key_and_what_is_there() {
             "\"int64: rows * V\"",
             "\"prob\"",
             "t.toml:19:52: `arguments`: unknown name `prob`, expected a buffer (`indices`, `logits`, `partial`, \
-             `probs`, `rows_like`, `status`) or a scalar (`B`, `T`, `V`, `k`, `rows`, `splits`, `wide`)",
+             `probs`, `rows_like`, `status`) or a scalar (`B`, `T`, `V`, `k`, `multiprocessors`, `rows`, `splits`, `wide`)",
         ),
         ("wide = ", "k = ", "t.toml:8:39: `k` is already a number of `softmax_topk`"),
+        (
+            "wide = ",
+            "multiprocessors = ",
+            "t.toml:8:39: `multiprocessors` is already a number of `softmax_topk`",
+        ),
         ("scratch.partial", "scratch.probs", "t.toml:10:9: `probs` is already a tensor of `softmax_topk`"),
         ("scratch.partial", "state.partial", "t.toml:10:7: `partial`: `softmax_topk` makes no state"),
         (

@@ -103,6 +103,30 @@ fn seen(body: &str, invalid: bool) -> Vec<(String, Severity, String)> {
 }
 
 #[test]
+fn launches_are_planned_for_132_multiprocessors() {
+    let manifest = "name = \"t\"\nchallenge = \"fused_softmax_topk\"\nlanguage = \"cuda\"\nentry = \"t.ptx\"\n\
+        [[operation.softmax_topk.launch]]\nkernel = \"k\"\ngrid = [1]\nblock = [1]\n\
+        arguments = [\"probs\", \"float32: multiprocessors\"]\n";
+    let ptx = ".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 p0, .param .f32 p1) {\n\
+         .reg .f32 %f0; .reg .b64 %rd0;\n\
+         ld.param.u64 %rd0, [p0]; ld.param.f32 %f0, [p1]; st.global.f32 [%rd0], %f0;\nret;\n}\n";
+    let manifest = Manifest::parse(manifest, "tribunal.toml").expect("a manifest");
+    let challenge = challenges::find(manifest.challenge).expect("a contract");
+    let mut device =
+        Emulated::load(challenge, manifest.kernels.expect("launches"), ptx, 1 << 20).expect("kernels");
+    let logits = Tensor::from_f64(DType::Float32, [1, 1, 1], &[0.0]);
+    let output = |dtype| TensorSpec::new(dtype, [1, 1, 1]);
+    let call = Call {
+        operation: "softmax_topk",
+        inputs: vec![Argument::Tensor(&logits), Argument::Integer(1)],
+        outputs: vec![output(DType::Float32), output(DType::Int64)],
+        makes: None,
+    };
+    let answer = device.call(&call).expect("an answer");
+    assert_eq!(answer.outputs[0].to_f64(), [132.0]);
+}
+
+#[test]
 fn a_value_that_nobody_gave_is_a_fault_where_results_hang_on_it() {
     let one = |body: &str| {
         let seen = seen(body, false);
