@@ -64,20 +64,20 @@ pub fn normalise(x: &[f64], eps: f64) -> Normalised {
 
 /// Probabilities of a row and the order of its entries, the most probable first.
 pub struct Ranked {
-    /// The logarithm of the sum of exponentials; NaN or -inf for a row that has no softmax.
-    pub lse: f64,
     pub maximum: f64,
+    /// The sum of exponentials, less the maximum: their logarithm would lose it where that is large. NaN for a row that has no softmax.
+    pub sum: f64,
     pub order: Vec<usize>,
 }
 
 pub fn rank(logits: &[f64]) -> Ranked {
     let maximum = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let lse = maximum + sum(logits.iter().map(|x| (x - maximum).exp())).ln();
+    let sum = sum(logits.iter().map(|x| (x - maximum).exp()));
     let mut order: Vec<usize> = (0..logits.len()).collect();
     // NaN stands last: `f64::max` gives the other. Stable: among equals, 0 and -0 too, the smaller index stays first.
     let value = |i: usize| logits[i].max(f64::NEG_INFINITY);
     order.sort_by(|&a, &b| value(b).partial_cmp(&value(a)).expect("no NaN is left"));
-    Ranked { lse, maximum, order }
+    Ranked { maximum, sum, order }
 }
 
 /// Attention of one query over keys and values by tokens, and for each column the sum of `p |v|`.
@@ -108,8 +108,8 @@ mod tests {
 
     #[test]
     fn ranks_by_hand() {
-        let Ranked { lse, maximum, order } = rank(&[0.0, 2f64.ln(), f64::NEG_INFINITY, 0.0]);
-        assert!((lse - 4f64.ln()).abs() < 1e-15 && maximum == 2f64.ln());
+        let Ranked { maximum, sum, order } = rank(&[0.0, 2f64.ln(), f64::NEG_INFINITY, 0.0]);
+        assert!((sum - 2.0).abs() < 1e-15 && maximum == 2f64.ln());
         assert_eq!(order, [1, 0, 3, 2]);
     }
 

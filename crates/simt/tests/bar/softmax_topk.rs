@@ -113,14 +113,14 @@ impl Logits {
                     assert_eq!((prob, index), (0.0, -1), "{place}");
                     continue;
                 };
-                if !ranked.lse.is_finite() {
+                if !ranked.sum.is_finite() {
                     assert!(prob.is_nan(), "{place}: {prob}, where there is no softmax");
                     assert!((0..self.vocab as i64).contains(&index), "{place}: {index}");
                     continue;
                 }
                 assert_eq!(index, expected as i64, "{place}");
                 let x = row[expected];
-                let wanted = (x - ranked.lse).exp();
+                let wanted = (x - ranked.maximum).exp() / ranked.sum;
                 let off = unit * (chain + 12.0 + (ranked.maximum - x).min(104.0));
                 // Below the normal numbers the steps of f32 do not get smaller.
                 let bound = off * wanted + f64::from(f32::MIN_POSITIVE) * 2.0 * unit;
@@ -252,6 +252,21 @@ fn adversarial(vocab: usize) -> Vec<(&'static str, Vec<f64>)> {
         ("nothing but NaN", all(|_, _| f64::NAN)),
         ("large", all(|_, x| 10_000.0 + 100.0 * x)),
         ("large and negative", all(|_, x| -10_000.0 + 100.0 * x)),
+        ("where one way of taking exponentials ends", all(|_, x| 1000.0 + 8.0 * x)),
+        ("masked by the least float", all(|i, x| if i % 97 == 13 { x } else { f32::MIN.into() })),
+        ("nothing but the least float", all(|_, _| f32::MIN.into())),
+        (
+            "zeros of both signs below a few",
+            all(|i, x| {
+                if i % 500 == 7 {
+                    x.abs()
+                } else if i % 3 == 0 {
+                    0.0
+                } else {
+                    -0.0
+                }
+            }),
+        ),
     ]
 }
 
