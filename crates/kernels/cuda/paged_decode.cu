@@ -699,6 +699,47 @@ struct Pages {
     }
 };
 
+// The tiles that a warp copies, STAGES - 1 of them before it works on the first, of TILE tokens and STAGE bytes of shared memory each, from `tiles`
+// on. Of a tile's tokens a lane looks up one, a tile before they are copied. `copy(token, block, to)` begins to copy the tile at a token.
+template <int TILE, int STAGE> struct Ahead {
+    const Pages &pages;
+    int token, step, found[STAGES];
+    unsigned tiles, to;
+
+    __device__ __forceinline__ Ahead(const Pages &pages, int token, int step, unsigned tiles)
+        : pages(pages), token(token), step(step), tiles(tiles), to(tiles + (STAGES - 1) * STAGE) {
+#pragma unroll
+        for (int stage = 0; stage < STAGES; ++stage) found[stage] = look_up(token + stage * step);
+    }
+    __device__ __forceinline__ int look_up(int from) const {
+        const int lane = threadIdx.x % LANES;
+        return pages.block(from + lane, lane < TILE);
+    }
+    __device__ __forceinline__ unsigned after(unsigned tile) const { return tile + STAGE == tiles + STAGES * STAGE ? tiles : tile + STAGE; }
+
+    template <typename Copy> __device__ __forceinline__ void start(int end, Copy copy) {
+#pragma unroll
+        for (int stage = 0; stage < STAGES - 1; ++stage) {
+            if (token + stage * step < end) copy(token + stage * step, found[stage], tiles + stage * STAGE);
+            commit();
+        }
+        token += (STAGES - 1) * step;
+        found[0] = found[STAGES - 1];
+    }
+    // When all lanes are done with the tile that is copied over; all have copied the one that is worked on then.
+    template <typename Copy> __device__ __forceinline__ void next(int end, Copy copy) {
+        wait<STAGES - 2>();
+        __syncwarp();
+        if (token < end) {
+            copy(token, found[0], to);
+            token += step;
+            found[0] = look_up(token);
+        }
+        commit();
+        to = after(to);
+    }
+};
+
 // Where 4 elements of a head's output lie in what a warp leaves.
 template <int BITS> __device__ __forceinline__ int output_place(int head, int four) {
     return BITS == 32 ? four : four ^ (BITS == 16 ? head % 4 * 2 : four / 8 % 4 * 2 + head % 2);
@@ -766,12 +807,9 @@ __device__ __forceinline__ void decode_tensor(const float *__restrict__ q, const
     };
     float4 x = load_query(warp);
 
-    // Of a tile's tokens a lane looks up one. The length need not have come.
+    // The length need not have come.
     const Pages pages(table, table_len, block_len, part_end, kv_heads);
-    auto look_up = [&](int from) { return pages.block(from + lane, lane < TILE); };
-    int found[STAGES];
-#pragma unroll
-    for (int stage = 0; stage < STAGES; ++stage) found[stage] = look_up(start + stage * step);
+    Ahead<TILE, STAGE> ahead(pages, start, step, tiles);
     const int end = min(length, part_end);
     const int side = lane / CHUNKS, chunk = lane % CHUNKS;
     const int key_to = T::template key_place<D>(side, chunk), value_to = T::template value_place<D>(side, chunk);
@@ -794,12 +832,7 @@ __device__ __forceinline__ void decode_tensor(const float *__restrict__ q, const
             copy_16(to + PLANE + (value_to ^ T::template value_place<D>(i * SIDE, 0)), values + offset, has, policy);
         }
     };
-#pragma unroll
-    for (int stage = 0; stage < STAGES - 1; ++stage) {
-        if (start + stage * step < end) copy(start + stage * step, found[stage], tiles + stage * STAGE);
-        commit();
-    }
-    int ahead = start + (STAGES - 1) * step, block = found[STAGES - 1];
+    ahead.start(end, copy);
 
     // Queries as the first matrix of products: its rows 0 to 7 are heads, and what f16 loses of them is in rows 8 to 15. The order of
     // elements is that in which lanes have those of keys.
@@ -864,19 +897,9 @@ __device__ __forceinline__ void decode_tensor(const float *__restrict__ q, const
     float output[D / 8][2], maximum = NO_SCORE, sum = 0.0f;
 #pragma unroll
     for (int i = 0; i < D / 8; ++i) output[i][0] = output[i][1] = 0.0f;
-    unsigned tile = tiles, tile_ahead = tiles + (STAGES - 1) * STAGE;
-    const unsigned tiles_end = tiles + STAGES * STAGE;
+    unsigned tile = tiles;
     for (; start < end; start += step) {
-        wait<STAGES - 2>();
-        // All lanes' copies are there, and all lanes are done with the tile that is copied over.
-        __syncwarp();
-        if (ahead < end) {
-            copy(ahead, block, tile_ahead);
-            ahead += step;
-            block = look_up(ahead);
-        }
-        commit();
-        tile_ahead = tile_ahead + STAGE == tiles_end ? tiles : tile_ahead + STAGE;
+        ahead.next(end, copy);
 
         float scores[TILE / 8][2], value_scale[F::SCALED ? TILE / 8 : 1][2];
         float most = maximum;
@@ -1000,7 +1023,7 @@ __device__ __forceinline__ void decode_tensor(const float *__restrict__ q, const
                 for (int e = 0; e < 4; ++e) add(output[four * 4 + e], c[e]);
             }
         }
-        tile = tile + STAGE == tiles_end ? tiles : tile + STAGE;
+        tile = ahead.after(tile);
     }
     wait<0>();
     __syncwarp();
@@ -1090,10 +1113,7 @@ __device__ __forceinline__ void attend_f32(const float *__restrict__ q, const un
     const int step = warps * TILE, part_end = (split + 1) * split_len;
     int start = split * split_len + warp * TILE;
     const Pages pages(table, table_len, block_len, part_end, kv_heads);
-    auto look_up = [&](int from) { return pages.block(from + lane, lane < TILE); };
-    int found[STAGES];
-#pragma unroll
-    for (int stage = 0; stage < STAGES; ++stage) found[stage] = look_up(start + stage * step);
+    Ahead<TILE, STAGE> ahead(pages, start, step, tiles);
     const int end = min(length, part_end);
     const unsigned long long policy = evict_first();
     auto copy = [&](int from, int block, unsigned to) {
@@ -1108,12 +1128,7 @@ __device__ __forceinline__ void attend_f32(const float *__restrict__ q, const un
             copy_16(to + PLANE + i * BYTES + lane * 16, values + offset, has, policy);
         }
     };
-#pragma unroll
-    for (int stage = 0; stage < STAGES - 1; ++stage) {
-        if (start + stage * step < end) copy(start + stage * step, found[stage], tiles + stage * STAGE);
-        commit();
-    }
-    int ahead = start + (STAGES - 1) * step, block = found[STAGES - 1];
+    ahead.start(end, copy);
 
     // Queries come once for all warps.
     const float scale = LOG2_E / sqrtf(static_cast<float>(D));
@@ -1139,19 +1154,10 @@ __device__ __forceinline__ void attend_f32(const float *__restrict__ q, const un
     float output[G][4], maximum = NO_SCORE, sum = 0.0f;
 #pragma unroll
     for (int h = 0; h < G; ++h) output[h][0] = output[h][1] = output[h][2] = output[h][3] = 0.0f;
-    unsigned tile = tiles, tile_ahead = tiles + (STAGES - 1) * STAGE;
-    const unsigned tiles_end = tiles + STAGES * STAGE;
+    unsigned tile = tiles;
     for (; start < end; start += step) {
-        wait<STAGES - 2>();
-        // All lanes' copies are there, and all lanes are done with the tile that is copied over, and with the weights.
-        __syncwarp();
-        if (ahead < end) {
-            copy(ahead, block, tile_ahead);
-            ahead += step;
-            block = look_up(ahead);
-        }
-        commit();
-        tile_ahead = tile_ahead + STAGE == tiles_end ? tiles : tile_ahead + STAGE;
+        // All lanes are done with the weights, too.
+        ahead.next(end, copy);
 
         float scores[ROUNDS], most = maximum;
 #pragma unroll
@@ -1224,7 +1230,7 @@ __device__ __forceinline__ void attend_f32(const float *__restrict__ q, const un
                 }
             }
         }
-        tile = tile + STAGE == tiles_end ? tiles : tile + STAGE;
+        tile = ahead.after(tile);
     }
     wait<0>();
     __syncwarp();

@@ -15,27 +15,29 @@
 //   softmax_topk_T          any k        grid: 1 to rows        a read for each 256 of k; a block goes through rows
 //   softmax_topk_split_T    k to 256     grid: (splits, rows)   for few rows
 //   softmax_topk_plain_f32  any k        grid: rows             no shared bytes; k + 2 reads of the logits
-// As many blocks as are on the multiprocessors at a time, or one for each row if that is fewer. 512 threads; 256 where there are many rows of 16
-// bits. Static shared memory: 6 KiB. Bank conflicts: where keys go to their places, and candidates to those of theirs. Compute capability
-// 8.0 or higher.
+// As many blocks as are on the multiprocessors at a time, or one for each row if that is fewer. 512 threads; 256 where k is at most 64 and
+// rows are more than two for each multiprocessor. Static shared memory: 6 KiB. Bank conflicts: where keys go to their places, and
+// candidates to those of theirs. Compute capability 8.0 or higher.
 //
 // Method. A block reads a row once, in tiles of two vectors of 16 bytes a thread, counted from the line of 128 bytes in which the row
-// begins. Four tiles are on their way (cp.async), to where the thread that copies will read them, so that no barrier is needed for it; what
-// is not wholly of the row goes element by element. Each thread keeps the sum of its exponentials, less the maximum of the first tiles and
-// of what it saw above that. Candidates are vectors with a logit that reaches a threshold. The first threshold is below k of the
-// largest logits of the threads in the first three tiles; as these are so many logits, no winner is below, and little else is above. A thread
-// puts its candidates aside in shared memory and goes on: nothing but that and the sum is done with a tile, and no thread waits for another.
-// Now and then, at latest at the end, they are collected: their logits become keys of 64 bits, the logit above and the inverted index below, so
-// that no two are equal and the k largest are the same in whatever order they came. When more than 4 k + 64 are held, some k are kept, and
-// the least of them is the new threshold. As later indices lose ties, a row of equal logits has no candidates but the first. Of vectors that
-// found no room each thread has a bit, and reads them again: that happens in rows whose logits rise or are equal, and where k is above half of
-// the block. All lanes' candidates are in one list: no winner is lost, wherever the winners lie. At the end the list is sorted by the
-// bins of a histogram between the threshold and the maximum; bins with the winners have few keys, and are ordered within. What a block reads
-// next is on its way meanwhile. Logits of -inf are candidates only where others do not suffice: then they are looked for from the beginning.
+// begins. Four tiles are on their way (cp.async), to where the thread that copies will read them, so that no barrier is needed for it;
+// those of the next row follow at once. A line of memory goes to a line of shared memory, or sectors would be asked for twice. What is not
+// wholly of the row goes element by element. Each thread keeps the sum of its exponentials, less the maximum of the first tiles and of what
+// it saw above that. Candidates are vectors with a logit that reaches a threshold. The first threshold is below k of the largest logits of
+// the threads in the first three tiles, or four of a later row; as these are so many logits, no winner is below, and little else is above.
+// A thread puts its candidates aside in shared memory and goes on: nothing but that and the sum is done with a tile, and no thread waits
+// for another. Now and then, at latest at the end, they are collected: their logits become keys of 64 bits, the logit above and the
+// inverted index below, so that no two are equal and the k largest are the same in whatever order they came. When more than 4 k + 64 are
+// held, some k are kept, and the least of them is the new threshold. As later indices lose ties, a row of equal logits has no candidates
+// but the first. Of vectors that found no room each thread has a bit, and reads them again: that happens in rows whose logits rise or are
+// equal, and where k is above half of the block. All lanes' candidates are in one list: no winner is lost, wherever the winners lie. At the
+// end the list is sorted by the bins of a histogram between the threshold and the maximum; bins with the winners have few keys, and are
+// ordered within. What a block reads next is on its way meanwhile. Logits of -inf are candidates only where others do not suffice: then
+// they are looked for from the beginning.
 //
-// Sums are f32: 2 or 4 terms of a tile in each of four chains, tiles of a thread, lanes and warps, so chains have 6 + vocab / (8 block) + 10
-// terms at most. Their exponentials are ex2.approx of an argument that is rounded twice; those of the winners are expf's. Results do not depend
-// on the order of blocks, warps or atomics.
+// Sums are f32: 2 or 4 terms of a tile in each of four chains, tiles of a thread, lanes and warps, so chains have 6 + vocab / (8 block) +
+// 10 terms at most. Their exponentials are ex2.approx of an argument that is rounded once, or twice where the maximum is beyond 1024; those
+// of the winners are expf's. Results do not depend on the order of blocks, warps or atomics.
 //
 // Milakov, Gimelshein 2018, "Online normalizer calculation for softmax", https://arxiv.org/abs/1805.02867. What `softmax_topk.ptx` is
 // made by, and what runs it without a GPU, is in README.md beside this file; with nvcc: nvcc -std=c++17 -arch=sm_80 -ptx softmax_topk.cu.
@@ -653,7 +655,7 @@ template <typename L> struct Stream {
     // This thread's vectors of the tile that comes after so many others, `threads` apart.
     __device__ __forceinline__ uint4 *slot(unsigned after) const { return slots + (stage + after) % STAGES * VECTORS * blockDim.x; }
 
-    // Of the tile that is worked on: all threads have read theirs, or will have before they come back.
+    // The thread has read its vectors of the tile that is worked on: where they were comes another.
     __device__ __forceinline__ void next() {
         fetch(slot(0));
         stage = (stage + 1) % STAGES;
