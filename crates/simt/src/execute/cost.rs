@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn a_sector_that_goes_to_two_is_asked_for_twice() {
-        // An H200's counts of sectors, by how far from a line memory and shared memory are, and by what lanes are exchanged.
+        // As an H200 counted, one that is on the line taken for 16: by how far off memory and shared memory are, and by which lanes are exchanged.
         for (from, to, exchanged, sectors) in [
             (0, 0, 0, 16),
             (0, 16, 0, 32),
