@@ -863,7 +863,7 @@ def decode_split_into(form, context, splits, threads):
 
 def lanes_setting(batch, context):
     """As the manifest has it."""
-    splits = max(min(ceil_div(264, KV_HEADS * batch), context // 256), 1)
+    splits = max(min(ceil_div(2 * multiprocessors, KV_HEADS * batch), context // 256), 1)
     split_len = 32 * ceil_div(context, 32 * splits)
     return splits, split_len, 32 * min(split_len // 32, 4)
 
@@ -1319,7 +1319,7 @@ def main():
     parser.add_argument("--compile-until", type=float, default=0, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.multiprocessors is not None and (options.multiprocessors < 8 or options.multiprocessors % 8):
-        parser.error("--multiprocessors: GPUs are divided into eights of multiprocessors")
+        parser.error("--multiprocessors: from compute capability 9.0 on, GPUs are divided into eights of multiprocessors")
     if options.report:
         print(report(json.loads(options.report.read_text())))
     elif options.list:

@@ -225,18 +225,30 @@ impl Memory {
     /// read is held to the same rate.
     ///
     /// # Errors
-    /// If the device has no room for them.
-    pub fn rate(&mut self, working_set_bytes: usize) -> Result<Rate, Trouble> {
+    /// If the device has no room for them, or fails: nobody's kernels are there.
+    pub fn rate(&mut self, working_set_bytes: usize) -> Result<Rate, MachineError> {
+        self.best_copy(working_set_bytes).map_err(|trouble| match trouble {
+            Trouble::Machine(error) => error,
+            Trouble::Fault(fault) => MachineError::system("measuring the GPU's memory")(fault),
+        })
+    }
+
+    fn best_copy(&mut self, working_set_bytes: usize) -> Result<Rate, Trouble> {
         let bytes = (working_set_bytes as u64 / 2).max(1).next_multiple_of(16);
         let copies = copies(self.gpu.device(), working_set_bytes);
         let mut best = 0.0f64;
         for by in Copier::ALL {
             (0..copies).try_for_each(|_| self.gpu.queue_copy(bytes, by))?;
             for _ in 0..5 {
-                let ran = self.gpu.run()?;
-                best = best.max((2 * bytes * copies as u64) as f64 / ran.device_s);
+                let Ran { device_s, .. } = self.gpu.run()?;
+                if device_s > 0.0 {
+                    best = best.max((2 * bytes * copies as u64) as f64 / device_s);
+                }
             }
             self.gpu.clear()?;
+        }
+        if best == 0.0 {
+            return Err(Fault::Device { message: "by its events copies take no time".to_owned() }.into());
         }
         Ok(Rate { working_set_bytes, read: best, copy: best, triad: best })
     }

@@ -106,8 +106,8 @@ struct F32 {
     static __device__ __forceinline__ float largest(unsigned word) { return __uint_as_float(word); }
     // A word of the largest logits that are not above x.
     static __device__ __forceinline__ unsigned down(float x) { return __float_as_uint(x); }
-    // Whether a word has a logit above those of `down`.
-    static __device__ __forceinline__ bool is_above(unsigned word, unsigned down) { return __uint_as_float(word) > __uint_as_float(down); }
+    // Whether a word has a logit above the other's, all of whose logits are the same.
+    static __device__ __forceinline__ bool is_above(unsigned word, unsigned other) { return __uint_as_float(word) > __uint_as_float(other); }
 };
 
 // Two logits of 16 bits in a word, in a format L.
@@ -119,7 +119,7 @@ template <typename L> struct Pairs {
         L::widen_word(both, word);
         return fmaxf(both[0], both[1]);
     }
-    static __device__ __forceinline__ bool is_above(unsigned word, unsigned down) { return L::larger(word, down) != down; }
+    static __device__ __forceinline__ bool is_above(unsigned word, unsigned other) { return L::larger(word, other) != other; }
 };
 
 struct F16 : Pairs<F16> {
@@ -203,7 +203,7 @@ __device__ __forceinline__ void copy_vector(uint4 *to, const void *from) {
 // Begins to copy a thread's vectors of a tile to where it will read them, `threads` apart: logits first + v * stride .. + LEN of a row, where
 // `first` is at a multiple of 16 bytes; -inf but from `begin` to `end`. `whole`: nothing of the tile is.
 template <typename L>
-__device__ __forceinline__ void fetch(uint4 *to, const typename L::Storage *row, int first, int stride, int begin, int end, bool whole) {
+__device__ __forceinline__ void fetch_tile(uint4 *to, const typename L::Storage *row, int first, int stride, int begin, int end, bool whole) {
     const int threads = blockDim.x;
     if (whole) {
 #pragma unroll
@@ -259,8 +259,8 @@ template <typename L> __device__ __forceinline__ unsigned below(unsigned order) 
     return L::down(order_logit(order - (order == 0x80000000u ? 2 : 1)));
 }
 
-// Makes logits whose keys are not below `below` such as are no candidates.
-template <typename L> __device__ __forceinline__ void hide(uint4 &x, int at, Key below) {
+// Makes logits whose keys are not below `limit` such as are no candidates.
+template <typename L> __device__ __forceinline__ void hide(uint4 &x, int at, Key limit) {
     constexpr int WORD = L::LEN / 4;
     unsigned *words[4] = {&x.x, &x.y, &x.z, &x.w};
 #pragma unroll
@@ -269,10 +269,10 @@ template <typename L> __device__ __forceinline__ void hide(uint4 &x, int at, Key
         L::widen_word(wide, *words[w]);
         const int first = at + w * WORD;
         if constexpr (WORD == 1) {
-            if (make_key(wide[0], first) >= below) *words[w] = L::NONE;
+            if (make_key(wide[0], first) >= limit) *words[w] = L::NONE;
         } else {
-            if (make_key(wide[0], first) >= below) *words[w] = (*words[w] & 0xffff0000u) | (L::NONE & 0xffffu);
-            if (make_key(wide[1], first + 1) >= below) *words[w] = (*words[w] & 0xffffu) | (L::NONE & 0xffff0000u);
+            if (make_key(wide[0], first) >= limit) *words[w] = (*words[w] & 0xffff0000u) | (L::NONE & 0xffffu);
+            if (make_key(wide[1], first + 1) >= limit) *words[w] = (*words[w] & 0xffffu) | (L::NONE & 0xffff0000u);
         }
     }
 }
@@ -372,7 +372,6 @@ struct Turn {
     int added;
     int bins;
 };
-
 
 __device__ __forceinline__ int after(int turn) { return turn == 2 ? 0 : turn + 1; }
 
@@ -588,7 +587,7 @@ __device__ __forceinline__ int block_count(int count, int &before, int half, Sha
 
 // Appends logits of -inf and NaN, by index, until `wanted` keys are held.
 template <typename L>
-__device__ __forceinline__ int fill(const typename L::Storage *row, int begin, int end, int wanted, Key below, Key *keys, int held, Shared &shared) {
+__device__ __forceinline__ int fill(const typename L::Storage *row, int begin, int end, int wanted, Key limit, Key *keys, int held, Shared &shared) {
     const int lane = threadIdx.x % LANES;
     int half = 0;
 #pragma unroll 1
@@ -596,7 +595,7 @@ __device__ __forceinline__ int fill(const typename L::Storage *row, int begin, i
         const int i = start + static_cast<int>(threadIdx.x);
         const float x = i < end ? L::widen(row[i]) : 0.0f;
         const Key key = make_key(x, i);
-        const bool has = !(x >= NO_MAXIMUM) && key < below;
+        const bool has = !(x >= NO_MAXIMUM) && key < limit;
         const unsigned having = __ballot_sync(ALL, has);
         int before;
         const int found = block_count(__popc(having), before, half, shared);
@@ -652,8 +651,8 @@ template <typename L> struct Stream {
         for (int s = 0; s < STAGES; ++s) fetch(slot(s));
     }
 
-    // This thread's vectors of the tile that comes after so many others, `threads` apart.
-    __device__ __forceinline__ uint4 *slot(unsigned after) const { return slots + (stage + after) % STAGES * VECTORS * blockDim.x; }
+    // This thread's vectors of the tile that is so far ahead, a block's threads apart.
+    __device__ __forceinline__ uint4 *slot(unsigned ahead) const { return slots + (stage + ahead) % STAGES * VECTORS * blockDim.x; }
 
     // The thread has read its vectors of the tile that is worked on: where they were comes another.
     __device__ __forceinline__ void next() {
@@ -665,7 +664,7 @@ template <typename L> struct Stream {
     __device__ __forceinline__ void fetch(uint4 *to) {
         const int stride = static_cast<int>(blockDim.x) * L::LEN, step = stride * VECTORS;
         if (tile < end) {
-            ::fetch<L>(to, row, tile + static_cast<int>(threadIdx.x) * L::LEN, stride, begin, end, tile >= begin && tile <= end - step);
+            fetch_tile<L>(to, row, tile + static_cast<int>(threadIdx.x) * L::LEN, stride, begin, end, tile >= begin && tile <= end - step);
             tile += step;
             // At most once: as a loop it is out of the way of most tiles.
 #pragma unroll 1
@@ -682,16 +681,16 @@ template <typename L> struct Stream {
     }
 };
 
-// Reads logits `begin` .. `end` of a row once, as they come from the stream, in vectors counted from `from`. Leaves the k largest keys (MORE: of
+// Reads the logits of a row once, as they come from the stream, in vectors counted from `from`. Leaves the k largest keys (MORE: of
 // those below `limit`), or all if there are fewer, and perhaps others, up to `most` where k are, in `keys`, in any order, and returns how many;
 // each warp's total is shared, unless MORE. None of those largest is below `low`.
 template <typename L, bool MORE>
-__device__ __forceinline__ int scan(Stream<L> &stream, const typename L::Storage *row, int from, int begin, int end, int sample, int k, int most,
-                                    Key limit, Key *keys, Shared &shared, Turn &turn, Total &total, Key &low) {
+__device__ __forceinline__ int scan(Stream<L> &stream, const typename L::Storage *row, int from, int sample, int k, int most, Key limit, Key *keys,
+                                    Shared &shared, Turn &turn, Total &total, Key &low) {
     constexpr int LEN = L::LEN;
     constexpr int PIECES = LEN / PIECE;
     const int threads = blockDim.x, stride = threads * LEN, step = stride * VECTORS, mine = from + static_cast<int>(threadIdx.x) * LEN;
-    const int tiles = (end - from + step - 1) / step;
+    const int begin = stream.begin, end = stream.end, tiles = (end - from + step - 1) / step;
     // Where keys are appended from there are vectors until then, and where they are from.
     uint4 *const stash = reinterpret_cast<uint4 *>(keys + most_held(k));
     int *const places = reinterpret_cast<int *>(stash + threads);
@@ -711,7 +710,7 @@ __device__ __forceinline__ int scan(Stream<L> &stream, const typename L::Storage
     }
     unsigned threshold = find_threshold(largest, k, shared, turn);
     Key least = static_cast<Key>(threshold) << 32;
-    // The block's, and not the thread's: what is above it reaches the threshold, too.
+    // The block's, and not the thread's: at first what is above it reaches the threshold, too.
     if (!MORE) total.maximum = largest;
     // Tiles that the threshold is of.
     int held = 0, sampled = sample;
@@ -720,7 +719,8 @@ __device__ __forceinline__ int scan(Stream<L> &stream, const typename L::Storage
         const int start = tile, count = collect_after(sampled, k), left_over = tiles - tile;
         // What is little more than that is taken with it.
         const int stop = left_over <= min(count + count / 2, MOST_TILES) ? tiles : tile + count;
-        const unsigned under = below<L>(threshold);
+        // What is above a thread's maximum is looked at in any case: exponentials are of what is not. A later threshold may be far above.
+        const unsigned under = below<L>(MORE ? threshold : min(threshold, make_order(total.maximum) + 1));
         // Of vectors from here on, those for which there was no room.
         unsigned missed = 0;
 #pragma unroll 1
@@ -745,7 +745,7 @@ __device__ __forceinline__ int scan(Stream<L> &stream, const typename L::Storage
                 for (int v = 0; v < VECTORS; ++v) {
                     if ((hits >> v & 1) == 0) continue;
                     if (place < threads) {
-                        stash[place] = x[v];                                  // scattered
+                        stash[place] = x[v];                              // scattered
                         places[place] = mine + tile * step + v * stride;  // scattered
                     } else {
                         missed |= 1u << ((tile - start) * VECTORS + v);
@@ -876,9 +876,11 @@ __device__ __forceinline__ void topk(const typename L::Storage *__restrict__ log
     Stream<L> stream(slots, row, -shift_of<L>(row), 0, vocab);
     stream.apart = gridDim.x * static_cast<long long>(vocab);
     stream.passes = stream.pass = (k + MAX_K - 1) / MAX_K;
-    const int rounds = (rows - static_cast<int>(blockIdx.x) + static_cast<int>(gridDim.x) - 1) / static_cast<int>(gridDim.x);
-    stream.left = rounds * stream.passes - 1;
-    if (rounds > 0) stream.start();
+    if (static_cast<int>(blockIdx.x) < rows) {
+        const int rounds = (rows - 1 - static_cast<int>(blockIdx.x)) / static_cast<int>(gridDim.x) + 1;
+        stream.left = rounds * stream.passes - 1;
+        stream.start();
+    }
 #pragma unroll 1
     for (long long r = blockIdx.x; r < rows; r += gridDim.x) {
         Total total = {NO_MAXIMUM, 0.0f};
@@ -889,10 +891,10 @@ __device__ __forceinline__ void topk(const typename L::Storage *__restrict__ log
             Key low;
             int held;
             if (done == 0) {
-                held = scan<L, false>(stream, row, from, 0, vocab, sample, wanted, vocab, limit, keys, shared, turn, total, low);
+                held = scan<L, false>(stream, row, from, sample, wanted, vocab, limit, keys, shared, turn, total, low);
                 total = block_total(shared);
             } else {
-                held = scan<L, true>(stream, row, from, 0, vocab, sample, wanted, vocab, limit, keys, shared, turn, total, low);
+                held = scan<L, true>(stream, row, from, sample, wanted, vocab, limit, keys, shared, turn, total, low);
             }
             held = sort(keys, held, wanted, low, highest(total.maximum), shared, turn);
             put(keys, held, wanted, total, probs + r * k + done, indices + r * k + done);
@@ -931,7 +933,7 @@ __device__ __forceinline__ void split(const typename L::Storage *__restrict__ lo
         Stream<L> stream(slots, row, from, begin, end);
         stream.start();
         clear(shared);
-        held = scan<L, false>(stream, row, from, begin, end, SAMPLE, k, most, NO_BOUND, keys, shared, turn, total, low);
+        held = scan<L, false>(stream, row, from, SAMPLE, k, most, NO_BOUND, keys, shared, turn, total, low);
     } else {
         clear(shared);
         share(total, shared);

@@ -257,14 +257,22 @@ impl Link {
 
     /// As [`Link::receive`], without sleeping: who sleeps is woken some tens of microseconds late, which a clock would count.
     pub(crate) fn receive_awake(&mut self, deadline: Instant) -> io::Result<Received<'_>> {
+        if !self.stay_awake(deadline)? {
+            return Ok(Received::TimedOut);
+        }
+        self.receive_now()
+    }
+
+    /// Waits for a packet, or the other end's end, without sleeping; whether there is one before `deadline`.
+    pub(crate) fn stay_awake(&self, deadline: Instant) -> io::Result<bool> {
         while !self.readable(Duration::ZERO)? {
             if Instant::now() >= deadline {
-                return Ok(Received::TimedOut);
+                return Ok(false);
             }
             // Where there are fewer processors than ends, the other end has to run.
             std::thread::yield_now();
         }
-        self.receive_now()
+        Ok(true)
     }
 
     /// Receives the next packet however long that takes.

@@ -141,7 +141,7 @@ fn rare_inline(inst: &Inst, lists: &[Box<[Reg]>], regs: &mut Registers, mask: u3
         | Op::ConvertAddress { .. }
         | Op::IsSpace(_)
         | Op::Fence(_)
-        | Op::CopyAsync { .. }
+        | Op::CopyAsync(_)
         | Op::CommitGroup
         | Op::WaitGroup(_)
         | Op::Mbarrier { .. }

@@ -304,7 +304,7 @@ fn class<'a>(classes: &'a mut Classes, op: &Op) -> &'a mut u64 {
             Space::Local => &mut classes.local,
             Space::Const | Space::Param => &mut classes.constant,
         },
-        (None, Op::CopyAsync { .. }) => &mut classes.global,
+        (None, Op::CopyAsync(_)) => &mut classes.global,
         (None, Op::Atomic(..)) => &mut classes.atomic,
         (None, Op::Barrier(..) | Op::Mbarrier { .. }) => &mut classes.barrier,
         (

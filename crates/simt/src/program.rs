@@ -690,6 +690,17 @@ pub enum MmaInput {
     I4(bool, bool),
 }
 
+/// An asynchronous copy from global to shared memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct AsyncCopy {
+    /// 4, 8 or 16.
+    pub bytes: u8,
+    /// Whether the first-level cache is passed by.
+    pub bypass: bool,
+    /// Whether the shared address is of 64 bits.
+    pub wide_address: bool,
+}
+
 /// What is done. Operands are `a`, `b`, `c`, `f` of [`Inst`] in this order, results `d` and `e`, unless it is said otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Op {
@@ -833,14 +844,7 @@ pub enum Op {
     Fence(Scope),
     /// Copies bytes from global address `b` to shared address `a` later: `c`, if present, says how many come from there, and the others
     /// are zeros.
-    CopyAsync {
-        /// 4, 8 or 16.
-        bytes: u8,
-        /// Whether the first-level cache is passed by.
-        bypass: bool,
-        /// Whether the shared address is of 64 bits.
-        wide_address: bool,
-    },
+    CopyAsync(AsyncCopy),
     /// Makes a group of the copies since the last.
     CommitGroup,
     /// Waits until at most so many of the last groups are under way; all, with those without a group, for `None`.

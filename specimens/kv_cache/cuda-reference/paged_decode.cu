@@ -37,15 +37,14 @@
 // are lost. Codes are exact as f16; their scales go to scores and weights, which are kept in the range of f16 by the largest so far.
 // f32: tiles without tensor cores, which have not the digits. For scores a lane has 8 elements of all queries in registers. Lanes that share a
 // token add up their products, each time for half as many of them, and each is left with one or two scores, of which it takes softmax.
-// Weights go to all lanes by shared memory, and a lane has 4 elements of all outputs. The instructions of a tile are at most two fifths of
-// those that an H200 has time for while it is read.
+// Weights go to all lanes by shared memory, and a lane has 4 elements of all outputs.
 // Lanes: a warp takes 32 tokens at a time. Each lane looks one up in the table, and its scales; then head_dim / E lanes (to the next
 // power of two) share a token, its elements E by E in registers, with as many tokens side by side as a warp has room for: what they read is
 // contiguous as far as the block is. The scores of 4 such steps (2 for wide groups) are taken before their values are read.
 //
 // Traffic: keys, values and scales of the tokens once; 4 bytes of table a token; q once a split; out. Parts add 8 bytes for each element of
-// out and each split, and one to two microseconds. On tiles one block of 128 threads for each multiprocessor keeps
-// memory busy, and splits beyond that do not pay; where sequences and heads alone are more, two blocks share one. int4 is more to compute
+// out and each split, and one to two microseconds. On tiles one block of 128 threads for each of 132 multiprocessors
+// keeps memory busy, and splits beyond that do not pay; where sequences and heads alone are more, two blocks share one. int4 is more to compute
 // than to read: where blocks are few and splits long, 256 threads are better. Sums are f32, in one order: results do not
 // depend on that of blocks or warps. Shared memory has no bank conflicts, on lanes if head_dim is a multiple of 64.
 //
@@ -480,6 +479,8 @@ PAGED_DECODE(int4, Int4, 8)
 
 // Query heads of a head of keys: the rows 0 to 7 of a matrix of the tensor cores.
 constexpr int ROWS = 8;
+// Asynchronous copies of a line of memory go to one of shared memory, or sectors would be asked for twice.
+constexpr int LINE_BYTES = 128;
 // Tiles of a warp that shared memory has room for; all but one are under way.
 constexpr int STAGES = 3;
 // Weights are 2^15 of the largest so far, near the most that f16 holds, so that small ones keep their digits.
@@ -786,7 +787,7 @@ __device__ __forceinline__ void decode_tensor(const float *__restrict__ q, const
     constexpr int PLANE = TILE * BYTES, STAGE = 2 * PLANE + (F::SCALED ? 2 * TILE * 4 : 0);
     constexpr int QUERY = PRODUCTS * LANES * (T::PARTS == 3 ? 24 : 16);
     constexpr int SIDE = LANES / CHUNKS;
-    extern __shared__ __align__(128) unsigned char shared_tiles[];
+    extern __shared__ __align__(LINE_BYTES) unsigned char shared_tiles[];
     __shared__ float factors[ROWS], offsets[T::SUBNORMAL ? ROWS : 1], maxima[MAX_WARPS][ROWS], sums[MAX_WARPS][ROWS];
     const int lane = threadIdx.x % LANES, warp = threadIdx.x / LANES, warps = blockDim.x / LANES;
     // A lane's row of the matrices and its place in it.
@@ -1103,7 +1104,7 @@ __device__ __forceinline__ void attend_f32(const float *__restrict__ q, const un
     // Of outputs: tokens side by side, with 4 elements a lane.
     constexpr int VALUE_SIDE = LANES / CHUNKS;
     static_assert((D == 64 || D == 128) && (G == 4 || G == 8), "a lane has one score of a round");
-    extern __shared__ __align__(128) unsigned char shared_tiles[];
+    extern __shared__ __align__(LINE_BYTES) unsigned char shared_tiles[];
     const int lane = threadIdx.x % LANES, warp = threadIdx.x / LANES, warps = blockDim.x / LANES;
     const int split = blockIdx.x;
     const unsigned query_at = shared_address(shared_tiles), tiles = query_at + ROWS * BYTES + warp * (STAGES * STAGE);
@@ -1257,7 +1258,7 @@ __device__ __forceinline__ void decode_f32(const float *__restrict__ q, const un
                                            const unsigned char *__restrict__ values, const int *__restrict__ table,
                                            const int *__restrict__ lengths, float *out, float *partial, float *lse, unsigned *counters, int heads,
                                            int kv_heads, int head_dim, int block_len, int table_len, int split_len) {
-    extern __shared__ __align__(128) unsigned char shared_tiles[];
+    extern __shared__ __align__(LINE_BYTES) unsigned char shared_tiles[];
     __shared__ SharedF32 shared;
     const int splits = gridDim.x, kv_head = blockIdx.y, batch = blockIdx.z, group = heads / kv_heads;
     if (group > ROWS || head_dim != D) __trap();

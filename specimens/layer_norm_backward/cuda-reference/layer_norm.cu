@@ -54,11 +54,13 @@ constexpr int PLAIN_THREADS = 1024;
 constexpr int COLUMNS_THREADS = 512;
 constexpr int VECTOR_BYTES = 16;
 constexpr int SECTOR_BYTES = 32;
+// Asynchronous copies of a line of memory go to one of shared memory, or sectors would be asked for twice.
+constexpr int LINE_BYTES = 128;
 // Vectors of a row that a thread holds in registers, of rows that have any length.
 constexpr int HELD = 2;
-// Columns of a block that adds up sums, and sums of each that a thread asks for at once.
 // Most warps of a block that each take rows backward.
 constexpr int WARPS_OF_ROWS = 8;
+// Columns of a block that adds up sums, and sums of each that a thread asks for at once.
 constexpr int COLUMNS = 16, UNROLLED = 8;
 
 static_assert(PLAIN_THREADS <= LANES * MAX_WARPS, "each warp has a place for its sum");
@@ -567,7 +569,7 @@ __device__ __forceinline__ void backward_held(const T *__restrict__ x, const T *
                                               T *__restrict__ partial_dgamma, T *__restrict__ partial_dbeta, long long rows, int cols) {
     constexpr int LEN = Row<T>::LEN;
     // gamma; then for each warp, or the block, two stages of a row of x and one of dy.
-    extern __shared__ __align__(128) char room[];
+    extern __shared__ __align__(LINE_BYTES) char room[];
     __shared__ T sums[2][2 * MAX_WARPS];
     const Share<T, WARP> share;
     if (!share.template holds<VECTORS>(cols, x, dy, gamma, dx, partial_dgamma, partial_dbeta)) {

@@ -84,7 +84,7 @@ impl std::fmt::Display for Device {
     }
 }
 
-/// Who copies. The driver is not always the faster: on an H200 it moves 2.8 TB/s, and a kernel 4.2.
+/// Who copies. The driver is not always the faster: on an H200 it moves 2.7 TB/s, and a kernel 4.2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Copier {

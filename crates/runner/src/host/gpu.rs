@@ -22,8 +22,8 @@ use crate::wire::{Link, PROTOCOL, Received, fixed};
 const SHARED_BYTES: u32 = 48 << 10;
 /// Written before a run to empty the cache, in sizes of the cache.
 const EVICTING: u64 = 4;
-/// How long the judge may take for its word to begin.
-const GO_LIMIT: Duration = Duration::from_secs(20);
+/// How long this process stays awake for the judge's word to begin, which comes at once unless the judge is stopped.
+const AWAKE: Duration = Duration::from_secs(1);
 /// The kernel that copies, its threads, and what a block of them copies.
 const COPY: &[u8] = include_bytes!("copy.ptx");
 const COPY_KERNEL: &str = "copy_vectors";
@@ -180,7 +180,8 @@ impl Server {
         self.link.send_json(&FromGpu::Ok {})?;
         let mut go = fixed::Go::default();
         // The judge's clock runs from its word: who sleeps hears it late.
-        match self.link.receive_awake(Instant::now() + GO_LIMIT)? {
+        self.link.stay_awake(Instant::now() + AWAKE)?;
+        match self.link.receive_now()? {
             Received::Packet(packet) if packet.len() == go.len() => go.copy_from_slice(packet),
             _ => return Err(std::io::ErrorKind::InvalidData.into()),
         }

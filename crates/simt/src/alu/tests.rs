@@ -369,7 +369,7 @@ fn place(op: &Op) -> Result<&'static str, &'static str> {
         | Op::ConvertAddress { .. }
         | Op::IsSpace(_)
         | Op::Fence(_)
-        | Op::CopyAsync { .. }
+        | Op::CopyAsync(_)
         | Op::CommitGroup
         | Op::WaitGroup(_)
         | Op::Mbarrier { .. }

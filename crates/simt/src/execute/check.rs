@@ -324,7 +324,7 @@ impl Machine<'_> {
                 Op::Load(_) | Op::LoadMatrix { .. } => "read",
                 Op::Store(_) => "wrote",
                 Op::Atomic(..) => "changed",
-                Op::CopyAsync { .. } => "copied to",
+                Op::CopyAsync(_) => "copied to",
                 _ => "used",
             };
             format!(

@@ -4,7 +4,7 @@
 //! any moment between: so who reads too early finds what was there before, and both moments are writes to whoever might race.
 
 use crate::fault::Kind;
-use crate::program::{Inst, LANES, Reg, Space};
+use crate::program::{AsyncCopy, Inst, LANES, Reg, Space};
 
 use super::Machine;
 use super::block::Block;
@@ -118,7 +118,7 @@ impl Machine<'_> {
     pub(super) fn copy_async(
         &mut self,
         inst: &Inst,
-        (bytes, bypass, wide_address): (u8, bool, bool),
+        AsyncCopy { bytes, bypass, wide_address }: AsyncCopy,
         pc: u32,
         active: u32,
         warp: &mut Warp,

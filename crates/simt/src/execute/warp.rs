@@ -432,10 +432,9 @@ impl Warp {
                         }
                         pc += 1;
                     }
-                    Op::CopyAsync { bytes, bypass, wide_address } => {
+                    Op::CopyAsync(copy) => {
                         if active != 0 {
-                            let how = (bytes, bypass, wide_address);
-                            machine.copy_async(inst, how, pc, active, self, block);
+                            machine.copy_async(inst, copy, pc, active, self, block);
                         }
                         pc += 1;
                     }

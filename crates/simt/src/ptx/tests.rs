@@ -333,10 +333,10 @@ fn each_instruction_is_one_operation() {
         ("fence.acq_rel.gpu", Op::Fence(Scope::Device)),
         ("fence.sc.cta", Op::Fence(Scope::Block)),
         ("cp.async.cg.shared.global.L2::128B [%r1], [%rd1], 16", {
-            Op::CopyAsync { bytes: 16, bypass: true, wide_address: false }
+            Op::CopyAsync(AsyncCopy { bytes: 16, bypass: true, wide_address: false })
         }),
         ("cp.async.ca.shared::cta.global [%rd2], [%rd1], 4, %r1", {
-            Op::CopyAsync { bytes: 4, bypass: false, wide_address: true }
+            Op::CopyAsync(AsyncCopy { bytes: 4, bypass: false, wide_address: true })
         }),
         ("cp.async.commit_group", Op::CommitGroup),
         ("cp.async.wait_group 2", Op::WaitGroup(Some(2))),
@@ -439,7 +439,7 @@ fn what_has_no_operation_of_its_own_is_made_of_several() {
                 Op::Int2(Int2::Add, Int::U32),
                 Op::Int2(Int2::Add, Int::U64),
                 Op::Selp(Bits::B32),
-                Op::CopyAsync { bytes: 16, bypass: false, wide_address: false },
+                Op::CopyAsync(AsyncCopy { bytes: 16, bypass: false, wide_address: false }),
             ],
         ),
     ] {

@@ -288,6 +288,23 @@ fn adversarial_rows() {
     logits.check(&answer, 256);
 }
 
+/// Many large logits raise the threshold far above what most threads have seen; then comes one that is between.
+#[test]
+fn rows_that_fall_back() {
+    let vocab = 40_000;
+    for (format, block, k, large) in [("f32", 256, 50, 300), ("f16", 128, 50, 300), ("bf16", 512, 10, 200)] {
+        let mut row = Numbers::new(11).normals(vocab, 0.0, 1.0);
+        let middle = vocab / 2;
+        row[middle..middle + large].fill(200.0);
+        row[vocab - 7] = 150.0;
+        let logits = Logits::new(format, vocab, &row);
+        let (answer, _) = logits.whole(&kernel_of(format), k, block);
+        logits.check(&answer, block);
+        let (answer, _) = logits.split(k, block, 2);
+        logits.check(&answer, block);
+    }
+}
+
 #[test]
 fn probabilities_of_a_whole_row_sum_to_one() {
     let logits = random("f32", 2, 600);

@@ -5,8 +5,8 @@ use super::super::build::{Builder, Named, SINK, Slot, Step, Value, scalar, widen
 use super::super::syntax::{Number, Operand, Place, Type};
 use super::Name;
 use crate::program::{
-    Access, Atomic, AtomicType, Bits, COUNT_BITS, Conversion, Float, Int, Int2, Mbarrier, Op, Order,
-    PENDING_AT, Preset, Scalar, Scope, Space,
+    Access, AsyncCopy, Atomic, AtomicType, Bits, COUNT_BITS, Conversion, Float, Int, Int2, Mbarrier, Op,
+    Order, PENDING_AT, Preset, Scalar, Scope, Space,
 };
 
 const HINTS: [&str; 18] = [
@@ -548,7 +548,7 @@ impl<'m> Builder<'m> {
             a: a.into(),
             b: b.into(),
             c,
-            ..Step::new(Op::CopyAsync { bytes, bypass, wide_address })
+            ..Step::new(Op::CopyAsync(AsyncCopy { bytes, bypass, wide_address }))
         })
     }
 
