@@ -51,7 +51,7 @@ const fn tried(family: Family, name: &'static str, logits: Logits, procedure: Pr
 static KINDS: &[Kind] = {
     use Family::*;
     use Logits::{Block, Equal, Extreme, Falling, FewFinite, Grid, Head, Masked, MaskedLow, MaskedRow, NanRow, NearTies, Normal,
-        Offsets, Rising, Scales, Stride, Tail, Ties, TwoLanes, Uniform};
+        Offsets, Plateau, Rising, Scales, Stride, Tail, Ties, TwoLanes, Uniform};
     use Procedure::*;
     &[
         plain(Basic, "normal", Normal(2.0)),
@@ -73,6 +73,7 @@ static KINDS: &[Kind] = {
         plain(Stability, "rising_slowly", Rising(2.0)),
         plain(Stability, "rising_far", Rising(400.0)),
         plain(Stability, "falling", Falling(40.0)),
+        plain(Stability, "plateau", Plateau),
         tried(Property, "rows_apart", Scales, RowsApart),
         tried(Property, "permuted", Normal(2.0), Permuted),
         tried(Property, "shifted", Grid, Shifted),
@@ -146,6 +147,7 @@ static LISTINGS: &[Listing] = {
         Listing(Standard, F32, "stability/rising_far", "1x3x1000/10"),
         Listing(Quick, F32, "stability/falling", "1x3x500/10"),
         Listing(Standard, F32, "stability/falling", "1x3x4096/50"),
+        Listing(Standard, F32, "stability/plateau", "1x2x32000/50 1x1x128256/256"),
         Listing(Standard, F16, "stability/rising", "1x3x500/10"),
         Listing(Standard, B16, "stability/offsets", "1x6x200/10"),
         Listing(Quick, F32, "property/rows_apart", "1x5x300/10"),
@@ -250,7 +252,7 @@ impl TopkCase {
             Logits::TwoLanes => (1, 33),
             // Two winners at least in the class.
             Logits::Stride(stride) => (1, stride + 1),
-            Logits::Rising(_) | Logits::Falling(_) => (1, 16),
+            Logits::Rising(_) | Logits::Falling(_) | Logits::Plateau => (1, 16),
             _ if self.kind.family == Family::Batch => (2, 1),
             _ => (1, 1),
         };

@@ -39,6 +39,8 @@ pub(super) enum Logits {
     Rising(f64),
     /// Each a little less than the one before, by that much in all.
     Falling(f64),
+    /// Normal, with many at 200 and then some at 150: far above what many a thread of a kernel has seen, and below what it looks for by then.
+    Plateau,
     /// The winners are all in one stride class of that many.
     Stride(usize),
     /// The winners stand side by side, somewhere.
@@ -72,6 +74,13 @@ impl Logits {
                     row.iter_mut().for_each(|logit| *logit += offset);
                 }
                 Self::Scales => row.iter_mut().for_each(|logit| *logit *= [1.0, 4.0, 0.25][r % 3]),
+                Self::Plateau => {
+                    let start = 5 * vocab / 8 + draw.below(vocab / 16 + 1);
+                    row[start..][..(6 * k + 100).min(vocab / 8)].fill(200.0);
+                    for _ in 0..32 {
+                        row[7 * vocab / 8 + draw.below(vocab / 8)] = 150.0;
+                    }
+                }
                 Self::Stride(stride) => {
                     let class = draw.below(stride.min(vocab));
                     raise(&mut draw, row.iter_mut().skip(class).step_by(stride), k);
