@@ -23,9 +23,9 @@
 //! for inputs that stay where they are. Operations that use the state see these buffers under their names, and the numbers that
 //! the making call knew.
 //!
-//! The names of an operation are its tensors, its scalars, the symbols in its shapes that every form of a shape has, `rows`: the product of all
-//! axes but the last of its first tensor of two axes or more, and `multiprocessors`: how many the device has. `status` is an `int32` of the judge's, zero before the call; what
-//! kernels leave there, if it is not zero, refuses the call.
+//! The names of an operation are its tensors, its scalars, the symbols in its shapes that every form of a shape has, `rows`: the product
+//! of all axes but the last of its first tensor of two axes or more, and `multiprocessors`: how many the device has. `status` is an
+//! `int32` of the judge's, zero before the call; what kernels leave there, if it is not zero, refuses the call.
 
 mod expression;
 mod names;
