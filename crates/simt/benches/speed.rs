@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use half::f16;
 use tribunal_simt::execute;
 use tribunal_simt::launch::{Argument, Launch, Settings};
 use tribunal_simt::memory::{Memory, Pointer, Role};
@@ -16,13 +17,23 @@ struct Bench {
     kernel: &'static str,
     grid: [u32; 3],
     block: u32,
+    /// Bytes of dynamic shared memory.
+    shared: u32,
     arguments: fn(&mut Memory) -> Vec<Argument>,
 }
 
+fn value(i: usize) -> f32 {
+    ((i.wrapping_mul(2_654_435_761) >> 7) % 4096) as f32 / 1024.0 - 2.0
+}
+
 fn floats(memory: &mut Memory, name: &str, role: Role, count: usize) -> Argument {
-    let value = |i: usize| ((i.wrapping_mul(2_654_435_761) >> 7) % 4096) as f32 / 1024.0 - 2.0;
     let bytes = (0..count).flat_map(|i| value(i).to_le_bytes()).collect();
     Argument::Pointer(memory.with(name, role, 4, bytes))
+}
+
+fn halves(memory: &mut Memory, name: &str, count: usize) -> Argument {
+    let bytes = (0..count).flat_map(|i| f16::from_f32(value(i)).to_le_bytes()).collect();
+    Argument::Pointer(memory.with(name, Role::Input, 2, bytes))
 }
 
 fn ints(memory: &mut Memory, name: &str, values: impl Iterator<Item = i32>) -> Argument {
@@ -74,13 +85,48 @@ fn decode(memory: &mut Memory) -> Vec<Argument> {
     ]
 }
 
-const BENCHES: [Bench; 7] = [
+fn softmax_topk(memory: &mut Memory, logits: Argument) -> Vec<Argument> {
+    let probs = room(memory, "probs", 16 * 50);
+    let indices = Argument::Pointer(memory.empty("indices", Role::Output, 8, 8 * 16 * 50));
+    vec![logits, probs, indices, Argument::I32(16), Argument::I32(32_000), Argument::I32(50)]
+}
+
+const fn softmax_topk_shared(block: u32) -> u32 {
+    160 * block + 8 * (4 * 50 + 64)
+}
+
+fn grouped_decode(memory: &mut Memory) -> Vec<Argument> {
+    const BLOCKS: usize = 2 * 2048 / 16;
+    let scales = |memory: &mut Memory, name| floats(memory, name, Role::Input, 1);
+    vec![
+        floats(memory, "q", Role::Input, 2 * 32 * 128),
+        halves(memory, "keys", BLOCKS * 8 * 16 * 128),
+        halves(memory, "values", BLOCKS * 8 * 16 * 128),
+        scales(memory, "key_scales"),
+        scales(memory, "value_scales"),
+        ints(memory, "table", (0..BLOCKS as i32).rev()),
+        ints(memory, "lengths", [2048; 2].into_iter()),
+        room(memory, "out", 2 * 32 * 128),
+        room(memory, "partial", 1),
+        room(memory, "lse", 1),
+        room(memory, "counters", 1),
+        Argument::I32(32),
+        Argument::I32(8),
+        Argument::I32(128),
+        Argument::I32(16),
+        Argument::I32(BLOCKS as i32 / 2),
+        Argument::I32(2048),
+    ]
+}
+
+const BENCHES: [Bench; 11] = [
     Bench {
         name: "vadd 1 Mi",
         text: include_str!("../tests/fixtures/vadd.ptx"),
         kernel: "vadd",
         grid: [4096, 1, 1],
         block: 256,
+        shared: 0,
         arguments: |memory| {
             vec![
                 floats(memory, "a", Role::Input, 1 << 20),
@@ -96,6 +142,7 @@ const BENCHES: [Bench; 7] = [
         kernel: "block_sum",
         grid: [256, 1, 1],
         block: 256,
+        shared: 0,
         arguments: |memory| {
             vec![
                 floats(memory, "x", Role::Input, 1 << 20),
@@ -110,6 +157,7 @@ const BENCHES: [Bench; 7] = [
         kernel: "layer_norm",
         grid: [64, 1, 1],
         block: 256,
+        shared: 0,
         arguments: layer_norm,
     },
     Bench {
@@ -118,6 +166,7 @@ const BENCHES: [Bench; 7] = [
         kernel: "layer_norm_backward",
         grid: [64, 1, 1],
         block: 256,
+        shared: 0,
         arguments: layer_norm_backward,
     },
     Bench {
@@ -126,6 +175,7 @@ const BENCHES: [Bench; 7] = [
         kernel: "softmax_topk",
         grid: [4, 1, 1],
         block: 32,
+        shared: 0,
         arguments: |memory| {
             vec![
                 floats(memory, "x", Role::Input, 4 * 50_257),
@@ -141,6 +191,7 @@ const BENCHES: [Bench; 7] = [
         kernel: "thread_lists",
         grid: [1, 1, 1],
         block: 256,
+        shared: 0,
         arguments: |memory| {
             vec![
                 floats(memory, "x", Role::Input, 32_000),
@@ -156,7 +207,63 @@ const BENCHES: [Bench; 7] = [
         kernel: "paged_decode_f32",
         grid: [16, 4, 1],
         block: 128,
+        shared: 0,
         arguments: decode,
+    },
+    Bench {
+        name: "the bar's softmax_topk f32 16x32000, k 50",
+        text: include_str!("../../kernels/cuda/softmax_topk.ptx"),
+        kernel: "softmax_topk_f32",
+        grid: [2, 1, 1],
+        block: 256,
+        shared: softmax_topk_shared(256),
+        arguments: |memory| {
+            let logits = floats(memory, "logits", Role::Input, 16 * 32_000);
+            softmax_topk(memory, logits)
+        },
+    },
+    Bench {
+        name: "the bar's softmax_topk f16 16x32000, k 50",
+        text: include_str!("../../kernels/cuda/softmax_topk.ptx"),
+        kernel: "softmax_topk_f16",
+        grid: [2, 1, 1],
+        block: 256,
+        shared: softmax_topk_shared(256),
+        arguments: |memory| {
+            let logits = halves(memory, "logits", 16 * 32_000);
+            softmax_topk(memory, logits)
+        },
+    },
+    Bench {
+        name: "the bar's layer_norm_backward f32 128x1024",
+        text: include_str!("../../kernels/cuda/layer_norm.ptx"),
+        kernel: "layer_norm_backward_f32_1024",
+        grid: [8, 1, 1],
+        block: 128,
+        shared: 4 * 1024 * (1 + 4 * 4),
+        arguments: |memory| {
+            vec![
+                floats(memory, "x", Role::Input, 128 * 1024),
+                floats(memory, "dy", Role::Input, 128 * 1024),
+                floats(memory, "gamma", Role::Input, 1024),
+                floats(memory, "mean", Role::Input, 128),
+                floats(memory, "rstd", Role::Input, 128),
+                room(memory, "dx", 128 * 1024),
+                room(memory, "partial_dgamma", 8 * 1024),
+                room(memory, "partial_dbeta", 8 * 1024),
+                Argument::I64(128),
+                Argument::I32(1024),
+            ]
+        },
+    },
+    Bench {
+        name: "the bar's paged_decode f16 2x2048, 8 of 32 heads of 128",
+        text: include_str!("../../kernels/cuda/paged_decode.ptx"),
+        kernel: "paged_decode_f16_d128",
+        grid: [1, 8, 2],
+        block: 128,
+        shared: 128 * 32 + 4 * 128 * 192,
+        arguments: grouped_decode,
     },
 ];
 
@@ -175,7 +282,8 @@ fn main() {
         let report = loop {
             let mut memory = Memory::new();
             let arguments = (bench.arguments)(&mut memory);
-            let launch = Launch { grid: bench.grid, block: [bench.block, 1, 1], shared: 0, arguments };
+            let launch =
+                Launch { grid: bench.grid, block: [bench.block, 1, 1], shared: bench.shared, arguments };
             let started = Instant::now();
             let report =
                 execute::launch(&kernel, &launch, &mut memory, &Settings::default()).expect("a launch");

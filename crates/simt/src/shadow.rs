@@ -44,6 +44,13 @@ pub(crate) struct Mark {
 }
 
 impl Mark {
+    /// Bits that are not all 0 if the other is another. There is no branch, as these are mostly equal.
+    fn difference(&self, other: &Mark) -> u32 {
+        let small =
+            |mark: &Mark| u32::from(mark.thread) << 16 | u32::from(mark.bytes) << 8 | u32::from(mark.atomic);
+        self.tick ^ other.tick | self.block ^ other.block | self.pc ^ other.pc | small(self) ^ small(other)
+    }
+
     pub fn warp(&self) -> usize {
         usize::from(self.thread) / 32
     }
@@ -172,28 +179,41 @@ impl Actor<'_> {
 }
 
 impl Cell {
-    /// Notes a read; gives the write with which it races. An atomic one races with no atomic write.
+    /// Whether it remembers the same.
     #[inline]
-    pub fn read(&mut self, actor: &Actor<'_>, thread: u16, bytes: u8, atomic: bool) -> Option<Mark> {
-        let mut race = actor.races(&self.write, thread, bytes).then_some(self.write);
-        if race.is_none() && !atomic && actor.races(&self.atomic, thread, bytes) {
-            race = Some(self.atomic);
+    pub fn is_like(&self, other: &Cell) -> bool {
+        let marks = self.write.difference(&other.write)
+            | self.atomic.difference(&other.atomic)
+            | self.read.difference(&other.read);
+        marks | self.readers ^ other.readers | self.since ^ other.since == 0 && self.crowd == other.crowd
+    }
+
+    /// Notes a read of cells that remember the same; gives the write with which it races. An atomic one races with no atomic write.
+    #[inline]
+    pub fn read(cells: &mut [Cell], actor: &Actor<'_>, mark: &Mark) -> Option<Mark> {
+        let &Mark { thread, bytes, atomic, .. } = mark;
+        let cell = &cells[0];
+        let mut race = actor.races(&cell.write, thread, bytes).then_some(cell.write);
+        if race.is_none() && !atomic && actor.races(&cell.atomic, thread, bytes) {
+            race = Some(cell.atomic);
         }
         let warp = 1 << (thread / 32);
         // Each of the readers has read at least the bytes that the last one did: who read others of the word may not be held against who writes
         // these.
-        let others = bytes & !self.read.bytes != 0;
-        if self.read.tick == NONE
+        let others = bytes & !cell.read.bytes != 0;
+        let anew = cell.read.tick == NONE
             || others
-            || self.read.block != actor.block
-            || self.reads_ordered(actor, thread)
-        {
-            (self.readers, self.since, self.crowd) = (warp, actor.tick, false);
+            || cell.read.block != actor.block
+            || cell.reads_ordered(actor, thread);
+        let (readers, since, crowd) = if anew {
+            (warp, actor.tick, false)
         } else {
-            self.crowd |= self.read.thread != thread && self.readers & warp != 0;
-            self.readers |= warp;
+            let crowd = cell.crowd || cell.read.thread != thread && cell.readers & warp != 0;
+            (cell.readers | warp, cell.since, crowd)
+        };
+        for cell in cells {
+            (cell.read, cell.readers, cell.since, cell.crowd) = (*mark, readers, since, crowd);
         }
-        self.read = actor.mark(thread, bytes, atomic);
         race
     }
 
@@ -204,40 +224,37 @@ impl Cell {
         may(&self.write) && (atomic || may(&self.atomic))
     }
 
-    /// Notes a write; gives the access with which it races. A write of `same` bytes as were there races with no other write.
+    /// Notes a write of cells that remember the same; gives the access with which it races. A write of `same` bytes as were there races with no
+    /// other write.
     #[inline]
-    pub fn write(
-        &mut self,
-        actor: &Actor<'_>,
-        thread: u16,
-        bytes: u8,
-        atomic: bool,
-        same: bool,
-    ) -> Option<Mark> {
+    pub fn write(cells: &mut [Cell], actor: &Actor<'_>, mark: &Mark, same: bool) -> Option<Mark> {
+        let &Mark { thread, bytes, atomic, .. } = mark;
+        let cell = &cells[0];
         let mut race = None;
         // Two lanes of one instruction write at the same time, and race; what one instruction read comes before.
-        if !same && actor.races(&self.write, thread, bytes) {
-            race = Some(self.write);
+        if !same && actor.races(&cell.write, thread, bytes) {
+            race = Some(cell.write);
         }
-        if race.is_none() && !same && !atomic && actor.races(&self.atomic, thread, bytes) {
-            race = Some(self.atomic);
+        if race.is_none() && !same && !atomic && actor.races(&cell.atomic, thread, bytes) {
+            race = Some(cell.atomic);
         }
         if race.is_none()
-            && self.read.tick != NONE
-            && self.read.tick != actor.tick
-            && self.read.bytes & bytes != 0
-            && !(atomic && self.read.atomic)
-            && !self.reads_ordered(actor, thread)
+            && cell.read.tick != NONE
+            && cell.read.tick != actor.tick
+            && cell.read.bytes & bytes != 0
+            && !(atomic && cell.read.atomic)
+            && !cell.reads_ordered(actor, thread)
         {
-            race = Some(self.read);
+            race = Some(cell.read);
         }
-        let mark = actor.mark(thread, bytes, atomic);
-        if atomic {
-            self.atomic = mark;
-        } else {
-            self.write = mark;
+        for cell in cells {
+            if atomic {
+                cell.atomic = *mark;
+            } else {
+                cell.write = *mark;
+            }
+            (cell.read, cell.readers, cell.crowd) = (Mark::default(), 0, false);
         }
-        (self.read, self.readers, self.crowd) = (Mark::default(), 0, false);
         race
     }
 

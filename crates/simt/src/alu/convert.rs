@@ -28,7 +28,7 @@ pub fn convert(
         (U64 | S64, U32) if plain => widen1(regs, inst, mask, u64::from),
         (U64 | S64, S32) if plain => each!(widen1(regs, inst, mask), |a| (a as i32) as u64),
         (U32 | S32, U64 | S64) if plain => each!(narrow1(regs, inst, mask), |a| a as u32),
-        (U32 | S32, U16) if plain => each!(map1(regs, inst, mask), |a| a & 0xffff),
+        (U32 | S32, U16) | (U16, U32 | S32) if plain => each!(map1(regs, inst, mask), |a| a & 0xffff),
         (F32, S32) if nearest => each!(map1(regs, inst, mask), |a| (a as i32 as f32).to_bits()),
         (F32, U32) if nearest => each!(map1(regs, inst, mask), |a| (a as f32).to_bits()),
         (S32, F32) if plain && how.round == Round::Zero => {

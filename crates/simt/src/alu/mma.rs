@@ -20,13 +20,11 @@ use super::lanes::{get32, lanes, put32};
 
 const ROWS: usize = 16;
 const COLUMNS: usize = 8;
-/// The largest inner dimension.
-const INNER: usize = 64;
 
-/// The matrices, of f32 or of i32.
-struct Matrices<T> {
-    a: [[T; INNER]; ROWS],
-    b: [[T; COLUMNS]; INNER],
+/// The matrices, of f32 or of i32, with room for an inner dimension of `K`.
+struct Matrices<T, const K: usize> {
+    a: [[T; K]; ROWS],
+    b: [[T; COLUMNS]; K],
     sum: [[T; COLUMNS]; ROWS],
 }
 
@@ -34,11 +32,13 @@ struct Matrices<T> {
 #[inline(always)]
 pub fn mma(mma: Mma, inst: &Inst, lists: &[Box<[Reg]>], regs: &mut Registers, mask: u32) -> u32 {
     match mma.input {
-        MmaInput::F16 => floats(mma, 16, half::f16_to_f32, inst, lists, regs, mask),
-        MmaInput::Bf16 => floats(mma, 16, |bits| f32::from_bits(bits << 16), inst, lists, regs, mask),
-        MmaInput::Tf32 => floats(mma, 32, |bits| f32::from_bits(bits & !0x1fff), inst, lists, regs, mask),
-        MmaInput::I8(a, b) => integers(mma, 8, (a, b), inst, lists, regs, mask),
-        MmaInput::I4(a, b) => integers(mma, 4, (a, b), inst, lists, regs, mask),
+        MmaInput::F16 => floats::<16>(mma, 16, half::f16_to_f32, inst, lists, regs, mask),
+        MmaInput::Bf16 => floats::<16>(mma, 16, |bits| f32::from_bits(bits << 16), inst, lists, regs, mask),
+        MmaInput::Tf32 => {
+            floats::<8>(mma, 32, |bits| f32::from_bits(bits & !0x1fff), inst, lists, regs, mask)
+        }
+        MmaInput::I8(a, b) => integers::<32>(mma, 8, (a, b), inst, lists, regs, mask),
+        MmaInput::I4(a, b) => integers::<64>(mma, 4, (a, b), inst, lists, regs, mask),
     }
     if mask == u32::MAX { 0 } else { mask }
 }
@@ -51,8 +51,8 @@ fn place(lane: usize, i: usize) -> (usize, usize) {
 
 /// Fills `a` and `b`.
 #[inline(always)]
-fn gather<T: Copy>(
-    to: &mut Matrices<T>,
+fn gather<T: Copy + Default, const K: usize>(
+    to: &mut Matrices<T, K>,
     width: usize,
     (a, b): (&[Reg], &[Reg]),
     regs: &Registers,
@@ -60,25 +60,29 @@ fn gather<T: Copy>(
 ) {
     let count = 32 / width;
     let part = |word: u32, j: usize| word << (32 - width - width * j) >> (32 - width);
+    // The values of all lanes are found first, as vectors.
     for (r, &reg) in a.iter().enumerate() {
-        for (lane, &word) in get32(regs, reg).iter().enumerate() {
-            for j in 0..count {
-                let column = 4 * count * (r / 2) + count * (lane % 4) + j;
-                to.a[lane / 4 + 8 * (r % 2)][column] = value.0(part(word, j));
+        let words = get32(regs, reg);
+        for j in 0..count {
+            let values = lanes!(|lane| value.0(part(words[lane], j)));
+            for (lane, &value) in values.iter().enumerate() {
+                to.a[lane / 4 + 8 * (r % 2)][4 * count * (r / 2) + count * (lane % 4) + j] = value;
             }
         }
     }
     for (r, &reg) in b.iter().enumerate() {
-        for (lane, &word) in get32(regs, reg).iter().enumerate() {
-            for j in 0..count {
-                to.b[4 * count * r + count * (lane % 4) + j][lane / 4] = value.1(part(word, j));
+        let words = get32(regs, reg);
+        for j in 0..count {
+            let values = lanes!(|lane| value.1(part(words[lane], j)));
+            for (lane, &value) in values.iter().enumerate() {
+                to.b[4 * count * r + count * (lane % 4) + j][lane / 4] = value;
             }
         }
     }
 }
 
 #[inline(always)]
-fn floats(
+fn floats<const K: usize>(
     mma: Mma,
     width: usize,
     value: impl Fn(u32) -> f32,
@@ -88,8 +92,7 @@ fn floats(
     mask: u32,
 ) {
     let [a, b, c, d] = [inst.a, inst.b, inst.c, inst.d].map(|list| &*lists[list.index()]);
-    let mut of =
-        Matrices { a: [[0.0; INNER]; ROWS], b: [[0.0; COLUMNS]; INNER], sum: [[0.0; COLUMNS]; ROWS] };
+    let mut of = Matrices { a: [[0.0; K]; ROWS], b: [[0.0; COLUMNS]; K], sum: [[0.0; COLUMNS]; ROWS] };
     gather(&mut of, width, (a, b), regs, (&value, &value));
     for lane in 0..32 {
         for i in 0..4 {
@@ -101,12 +104,17 @@ fn floats(
             };
         }
     }
-    for (a, sum) in of.a.iter().zip(&mut of.sum) {
-        for (&a, b) in a.iter().zip(&of.b).take(mma.k.into()) {
-            for (sum, &b) in sum.iter_mut().zip(b) {
-                *sum = a.mul_add(b, *sum);
+    // Several rows at a time, in registers: the additions of one wait for each other.
+    for (rows, to) in of.a.as_chunks::<4>().0.iter().zip(of.sum.as_chunks_mut::<4>().0) {
+        let mut sums = *to;
+        for (column, b) in of.b.iter().enumerate().take(mma.k.into()) {
+            for (row, sums) in rows.iter().zip(&mut sums) {
+                for (sum, &b) in sums.iter_mut().zip(b) {
+                    *sum = row[column].mul_add(b, *sum);
+                }
             }
         }
+        *to = sums;
     }
     let sum = |lane: usize, i: usize| {
         let (row, column) = place(lane, i);
@@ -126,7 +134,7 @@ fn floats(
 }
 
 #[inline(always)]
-fn integers(
+fn integers<const K: usize>(
     mma: Mma,
     width: usize,
     (a_signed, b_signed): (bool, bool),
@@ -136,7 +144,7 @@ fn integers(
     mask: u32,
 ) {
     let [a, b, c, d] = [inst.a, inst.b, inst.c, inst.d].map(|list| &*lists[list.index()]);
-    let mut of = Matrices { a: [[0; INNER]; ROWS], b: [[0; COLUMNS]; INNER], sum: [[0; COLUMNS]; ROWS] };
+    let mut of = Matrices { a: [[0; K]; ROWS], b: [[0; COLUMNS]; K], sum: [[0; COLUMNS]; ROWS] };
     let value = |signed: bool| {
         move |bits: u32| {
             let shift = 32 - width;

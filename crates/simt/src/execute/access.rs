@@ -282,7 +282,11 @@ impl Machine<'_> {
             self.check_races(&group, mask, 0, &request, block);
             let (bytes, _) = self.storage(block, group.target);
             for lane in lanes(mask) {
-                rows[lane][..size].copy_from_slice(&bytes[starts[lane]..][..size]);
+                let row = &bytes[starts[lane]..];
+                match size {
+                    16 => rows[lane].copy_from_slice(&row[..16]),
+                    _ => rows[lane][..size].copy_from_slice(&row[..size]),
+                }
             }
         }
         rows
@@ -301,13 +305,12 @@ impl Machine<'_> {
         let request = Request { way: Way::Write, size, pc, strong: false, warp };
         let group = self.group(Space::Shared, addresses, mask, size);
         self.put(&group, mask, &request, block, |bytes, starts| {
-            let mut same = 0;
-            for lane in lanes(mask) {
-                let (place, value) = (&mut bytes[starts[lane]..][..size], &rows[lane][..size]);
-                same |= u32::from(place == value) << lane;
-                place.copy_from_slice(value);
+            // A size that is known makes a comparison and a copy of it, and not two calls.
+            match size {
+                16 => put_rows::<16>(bytes, starts, rows, mask),
+                8 => put_rows::<8>(bytes, starts, rows, mask),
+                _ => put_rows::<4>(bytes, starts, rows, mask),
             }
-            same
         });
     }
 
@@ -357,6 +360,22 @@ impl Machine<'_> {
             super::print::print(&mut self.printed, text, &arguments, &bytes_at);
         }
     }
+}
+
+/// Writes a row for each lane, and returns the lanes whose row was there already.
+fn put_rows<const SIZE: usize>(
+    bytes: &mut [u8],
+    starts: &[usize; LANES],
+    rows: &[[u8; 16]; LANES],
+    mask: u32,
+) -> u32 {
+    let mut same = 0;
+    for lane in lanes(mask) {
+        let (place, row) = (&mut bytes[starts[lane]..][..SIZE], &rows[lane][..SIZE]);
+        same |= u32::from(place == row) << lane;
+        place.copy_from_slice(row);
+    }
+    same
 }
 
 /// A number that tells one list of values from another.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::fault::{Kind, Line};
 use crate::memory::Role;
 use crate::program::{LANES, Op};
-use crate::shadow::{Actor, LINE, Mark, Release, Row, Shadow};
+use crate::shadow::{Actor, Cell, LINE, Mark, Release, Row, Shadow};
 
 use super::block::Block;
 use super::place::{Group, Request, Target, Way, words};
@@ -75,19 +75,33 @@ fn note_each(
             mask = 1 << first | 1 << last;
         }
     }
+    // An access is aligned: it is of some cells of one line, or of a part of one cell.
+    let bytes = ((1u32 << size.min(width)) - 1) as u8;
+    let (count, width) = (1 << shift, width.trailing_zeros());
     let mut races = Vec::new();
     for lane in lanes(mask) {
-        let thread = request.thread(lane);
-        for (word, bytes) in words(group.offsets[lane] as usize, size, width) {
-            if shadow.note_own_cell(word, &actor.mark(thread, bytes, strong), shift, write) {
-                continue;
-            }
-            let cell = shadow.cell(word);
+        let offset = group.offsets[lane] as usize;
+        let (first, byte) = (offset >> width, offset & ((1 << width) - 1));
+        let mark = actor.mark(request.thread(lane), bytes << byte, strong);
+        if shadow.note_own_cells(first, count, &mark, shift, write) {
+            continue;
+        }
+        let mut access = |cells: &mut [Cell]| {
+            let count = cells.len();
             let race = match way {
-                Way::Read => cell.read(actor, thread, bytes, strong),
-                Way::Write | Way::Atomic => cell.write(actor, thread, bytes, strong, same >> lane & 1 == 1),
+                Way::Read => Cell::read(cells, actor, &mark),
+                Way::Write | Way::Atomic => Cell::write(cells, actor, &mark, same >> lane & 1 == 1),
             };
-            races.extend(race.map(|race| (lane, race)));
+            if let Some(race) = race {
+                races.extend(std::iter::repeat_n((lane, race), count));
+            }
+        };
+        // Cells that were accessed together remember the same.
+        let cells = shadow.cells(first, count);
+        if cells[1..].iter().all(|cell| cell.is_like(&cells[0])) {
+            access(cells);
+        } else {
+            cells.iter_mut().for_each(|cell| access(std::slice::from_mut(cell)));
         }
     }
     races
@@ -472,12 +486,10 @@ mod tests {
         for lane in lanes(mask) {
             let thread = request.thread(lane);
             for (word, bytes) in words(group.offsets[lane] as usize, request.size, width) {
+                let (cell, mark) = (&mut cells[word..][..1], actor.mark(thread, bytes, request.strong));
                 let race = match request.way {
-                    Way::Read => cells[word].read(actor, thread, bytes, request.strong),
-                    Way::Write | Way::Atomic => {
-                        let same = same >> lane & 1 == 1;
-                        cells[word].write(actor, thread, bytes, request.strong, same)
-                    }
+                    Way::Read => Cell::read(cell, actor, &mark),
+                    Way::Write | Way::Atomic => Cell::write(cell, actor, &mark, same >> lane & 1 == 1),
                 };
                 races.extend(race.map(|race| (lane, race)));
             }

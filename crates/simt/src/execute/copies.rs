@@ -3,6 +3,7 @@
 //! What is copied is read when the copy is asked for, and appears in shared memory when the thread waits for it. A real copy may land at
 //! any moment between: so who reads too early finds what was there before, and both moments are writes to whoever might race.
 
+use crate::alu::ballot;
 use crate::fault::Kind;
 use crate::program::{AsyncCopy, Inst, LANES, Reg, Space};
 
@@ -11,27 +12,34 @@ use super::block::Block;
 use super::place::{Request, Way, addresses};
 use super::warp::{Warp, lanes};
 
-/// Copies of a warp that may be under way, beyond any that shared memory has room for.
+/// Copies of lanes of a warp that may be under way, beyond any that shared memory has room for.
 const PENDING_MAX: usize = 1 << 16;
 
-/// A copy under way.
-#[derive(Debug, Clone, Copy)]
+/// Copies under way that lanes asked for together, and that are in the same group of each.
+#[derive(Debug)]
 pub(super) struct Copy {
-    lane: u8,
-    size: u8,
     pc: u32,
+    size: u8,
     /// The how-manieth of its warp.
     number: u32,
-    /// The how-manieth group of the lane it belongs to.
+    /// The how-manieth group of its lanes it belongs to.
     group: u32,
-    to: u64,
-    bytes: [u8; 16],
+    /// The lanes of `rows`, in order, and those of them whose copies have not landed.
+    asked: u32,
+    lanes: u32,
+    /// Where to, and what.
+    rows: Box<[(u64, [u8; 16])]>,
 }
 
 impl Copy {
-    /// Whether an arrival is to wait for it.
-    pub fn is_before(&self, arrival: &Arrival) -> bool {
-        arrival.lanes >> self.lane & 1 == 1 && self.number < arrival.number
+    /// The lanes for which an arrival is to wait for it.
+    pub fn before(&self, arrival: &Arrival) -> u32 {
+        if self.number < arrival.number { arrival.lanes } else { 0 }
+    }
+
+    /// What each lane copies that is still to land.
+    fn left(&self) -> impl Iterator<Item = (usize, &(u64, [u8; 16]))> {
+        lanes(self.asked).zip(&self.rows).filter(|&(lane, _)| self.lanes >> lane & 1 == 1)
     }
 }
 
@@ -50,6 +58,8 @@ pub(super) struct Arrival {
 #[derive(Debug, Default)]
 pub(super) struct Copies {
     pending: Vec<Copy>,
+    /// Rows in `pending`.
+    rows: usize,
     arrivals: Vec<Arrival>,
     /// Copies that the warp has asked for.
     asked: u32,
@@ -92,24 +102,34 @@ impl Copies {
 
     /// The instruction that asked for a copy to some of these bytes of shared memory.
     pub fn under_way(&self, bytes: std::ops::Range<u64>) -> Option<u32> {
-        let meets = |copy: &&Copy| copy.to < bytes.end && bytes.start < copy.to + u64::from(copy.size);
-        self.pending.iter().find(meets).map(|copy| copy.pc)
+        let meets = |copy: &Copy, to: u64| to < bytes.end && bytes.start < to + u64::from(copy.size);
+        let copy = self.pending.iter().find(|copy| copy.left().any(|(_, &(to, _))| meets(copy, to)));
+        copy.map(|copy| copy.pc)
     }
 
     /// Forgets the copies of lanes that end; which is a fault.
     pub fn abandon(&mut self, ending: u32, warp: usize, pc: u32, block: &Block, machine: &mut Machine<'_>) {
-        if self.pending.is_empty() {
-            return;
-        }
-        let ends = |copy: &Copy| ending >> copy.lane & 1 == 1;
-        if let Some(first) = self.pending.iter().find(|copy| ends(copy)).copied() {
-            let count = self.pending.iter().filter(|copy| ends(copy)).count() as u64;
-            let who = (block, (32 * warp) as u16 + u16::from(first.lane));
+        let ends = |copy: &&Copy| copy.lanes & ending != 0;
+        if let Some(first) = self.pending.iter().find(ends) {
+            let count = self.pending.iter().map(|copy| u64::from((copy.lanes & ending).count_ones())).sum();
+            let who = (block, (32 * warp) as u16 + (first.lanes & ending).trailing_zeros() as u16);
             machine.fault(Kind::NeverWaited, first.pc, Some(pc), count, who, || {
                 "ends before it has waited for a copy that it asked for".to_owned()
             });
         }
-        self.pending.retain(|copy| !ends(copy));
+        self.retain(|copy| copy.lanes &= !ending);
+    }
+
+    /// Takes lanes of copies away, and copies of which none is left.
+    fn retain(&mut self, mut take: impl FnMut(&mut Copy)) {
+        let rows = &mut self.rows;
+        self.pending.retain_mut(|copy| {
+            take(copy);
+            if copy.lanes == 0 {
+                *rows -= copy.rows.len();
+            }
+            copy.lanes != 0
+        });
     }
 }
 
@@ -124,7 +144,7 @@ impl Machine<'_> {
         warp: &mut Warp,
         block: &mut Block,
     ) {
-        if warp.copies.pending.len() > PENDING_MAX {
+        if warp.copies.rows > PENDING_MAX {
             let thread = (32 * warp.index) as u16 + active.trailing_zeros() as u16;
             self.give_up(
                 pc,
@@ -165,19 +185,18 @@ impl Machine<'_> {
         if bypass {
             self.count_torn(&from, &to, mask & whole, pc);
         }
-        for lane in lanes(mask) {
-            let (group, number) = (warp.copies.groups[lane], warp.copies.asked);
-            warp.copies.asked += 1;
-            warp.copies.pending.push(Copy {
-                lane: lane as u8,
-                size: bytes,
-                pc,
-                number,
-                group,
-                to: to[lane],
-                bytes: rows[lane],
-            });
+        let copies = &mut warp.copies;
+        let mut left = mask;
+        while left != 0 {
+            let group = copies.groups[left.trailing_zeros() as usize];
+            let those = ballot(|lane| copies.groups[lane] == group) & left;
+            left &= !those;
+            let rows: Box<[_]> = lanes(those).map(|lane| (to[lane], rows[lane])).collect();
+            copies.rows += rows.len();
+            let number = copies.asked;
+            copies.pending.push(Copy { pc, size: bytes, number, group, asked: those, lanes: those, rows });
         }
+        copies.asked += 1;
     }
 
     /// `cp.async.wait_group` and `cp.async.wait_all`
@@ -189,38 +208,32 @@ impl Machine<'_> {
         block: &mut Block,
     ) {
         let made = warp.copies.groups;
-        let lands = |copy: &Copy| {
-            let under_way = groups.map_or(0, u32::from);
+        let lands = |copy: &Copy| match groups {
             // Copies that are in no group yet are waited for by `wait_all` only.
-            active >> copy.lane & 1 == 1
-                && (groups.is_none() || copy.group + under_way < made[usize::from(copy.lane)])
+            None => active,
+            Some(under_way) => {
+                let last = copy.group + u32::from(under_way);
+                ballot(|lane| last < made[lane]) & active
+            }
         };
         self.land(lands, warp, block);
     }
 
-    /// Puts some copies where they are to be.
-    pub(super) fn land(&mut self, lands: impl Fn(&Copy) -> bool, warp: &mut Warp, block: &mut Block) {
-        let landing: Vec<Copy> = warp.copies.pending.extract_if(.., |copy| lands(copy)).collect();
-        let mut rest = &landing[..];
-        while let Some(first) = rest.first() {
-            // Those that were asked for together land together.
-            let together = rest.iter().take_while(|copy| copy.pc == first.pc && copy.size == first.size);
-            let mut mask = 0u32;
-            let mut count = 0;
-            let (mut to, mut rows) = ([0; LANES], [[0; 16]; LANES]);
-            for copy in together.take_while(|copy| {
-                let fresh = mask >> copy.lane & 1 == 0;
-                mask |= 1 << copy.lane;
-                fresh
-            }) {
-                to[usize::from(copy.lane)] = copy.to;
-                rows[usize::from(copy.lane)] = copy.bytes;
-                count += 1;
+    /// Puts copies of some lanes where they are to be.
+    pub(super) fn land(&mut self, lands: impl Fn(&Copy) -> u32, warp: &mut Warp, block: &mut Block) {
+        let index = warp.index;
+        warp.copies.retain(|copy| {
+            let mask = lands(copy) & copy.lanes;
+            if mask == 0 {
+                return;
             }
-            let mask = rest[..count].iter().fold(0, |mask, copy| mask | 1 << copy.lane);
-            let size = usize::from(first.size);
-            self.write_rows(&to, &rows, (mask, size), first.pc, warp.index, block);
-            rest = &rest[count..];
-        }
+            // Those that were asked for together land together.
+            let (mut to, mut rows) = ([0; LANES], [[0; 16]; LANES]);
+            for (lane, (place, row)) in copy.left() {
+                (to[lane], rows[lane]) = (*place, *row);
+            }
+            self.write_rows(&to, &rows, (mask, copy.size.into()), copy.pc, index, block);
+            copy.lanes &= !mask;
+        });
     }
 }

@@ -234,7 +234,7 @@ impl Machine<'_> {
     /// The same, of some lanes of a warp.
     pub(super) fn let_copies_arrive(&mut self, of: u32, warp: &mut Warp, block: &mut Block) {
         for arrival in warp.copies.take_arrivals(of) {
-            self.land(|copy| copy.is_before(&arrival), warp, block);
+            self.land(|copy| copy.before(&arrival), warp, block);
             // What has landed is what the arrival lets be seen.
             self.tick += 1;
             let Some(mut state) = State::of(get(block, arrival.at)) else {

@@ -256,9 +256,15 @@ impl Shadow {
 
     #[inline]
     pub fn cell(&mut self, index: usize) -> &mut Cell {
-        let line = &mut self.lines[index / LINE];
+        &mut self.cells(index, 1)[0]
+    }
+
+    /// Cells of one line.
+    #[inline]
+    pub fn cells(&mut self, first: usize, count: usize) -> &mut [Cell] {
+        let line = &mut self.lines[first / LINE];
         self.apart += usize::from(line.is_together());
-        &mut line.cells()[index % LINE]
+        &mut line.cells()[first % LINE..][..count]
     }
 
     /// Whether no more can be remembered.
@@ -327,13 +333,20 @@ impl Shadow {
         true
     }
 
-    /// The same for a thread and a cell of a line; `shift` says of how many cells the access is.
+    /// The same for a thread and cells of a line, so many from `first` on; `shift` says of how many cells the access is.
     #[inline]
-    pub fn note_own_cell(&mut self, index: usize, mark: &Mark, shift: u8, write: bool) -> bool {
+    pub fn note_own_cells(
+        &mut self,
+        first: usize,
+        count: usize,
+        mark: &Mark,
+        shift: u8,
+        write: bool,
+    ) -> bool {
         if mark.atomic {
             return false;
         }
-        let (line, cell) = (&mut self.lines[index / LINE], index % LINE);
+        let (line, cell) = (&mut self.lines[first / LINE], first % LINE);
         let Mark { block, thread, bytes, .. } = *mark;
         let owner = match line.owner() {
             Err(()) => return false,
@@ -341,16 +354,17 @@ impl Shadow {
             Ok(None) => {
                 // It is guessed that lanes lie side by side, or else that a thread has all to itself.
                 let lane = usize::from(thread) % LINE;
-                let beside = (index % (LINE << shift)) >> shift == lane;
+                let beside = (first % (LINE << shift)) >> shift == lane;
                 let shift = if beside { shift } else { LINE.ilog2() as u8 };
                 Owner { block, thread: thread - (cell as u16 >> shift), shift, bytes }
             }
         };
-        if (owner.block, owner.thread_of(cell), owner.bytes) != (block, thread, bytes) {
+        let is_own = |cell| (owner.block, owner.thread_of(cell), owner.bytes) == (block, thread, bytes);
+        if !is_own(cell) || !is_own(cell + count - 1) {
             return false;
         }
         self.apart += usize::from(line.is_together());
-        line.own(owner).note(1 << cell, mark, write);
+        line.own(owner).note(u32::MAX >> (LINE - count) << cell, mark, write);
         true
     }
 
@@ -397,6 +411,14 @@ mod tests {
         Row { mark: actor.mark(thread, 0xF, false), shift }
     }
 
+    fn read(shadow: &mut Shadow, cell: usize, actor: &Actor<'_>, thread: u16, atomic: bool) -> Option<Mark> {
+        Cell::read(shadow.cells(cell, 1), actor, &actor.mark(thread, 0xF, atomic))
+    }
+
+    fn write(shadow: &mut Shadow, cell: usize, actor: &Actor<'_>, thread: u16, atomic: bool) -> Option<Mark> {
+        Cell::write(shadow.cells(cell, 1), actor, &actor.mark(thread, 0xF, atomic), false)
+    }
+
     #[test]
     fn a_whole_line_falls_apart_into_what_its_cells_would_remember() {
         let clocks = Clocks::new(4);
@@ -407,8 +429,8 @@ mod tests {
         let two = actor(2, &clocks);
         for cell in 0..64 {
             let own = 32 + cell as u16 / 2;
-            assert!(shadow.cell(cell).read(&two, own, 0xF, false).is_none());
-            let race = shadow.cell(cell).read(&two, 0, 0xF, false).expect("nothing orders them");
+            assert!(read(&mut shadow, cell, &two, own, false).is_none());
+            let race = read(&mut shadow, cell, &two, 0, false).expect("nothing orders them");
             assert_eq!((race.thread, race.pc), (own, 1));
         }
     }
@@ -421,7 +443,7 @@ mod tests {
         assert!(shadow.note_rows(0, 1, row(&one, 0, 0), true, &one));
         let two = actor(2, &clocks);
         assert!(!shadow.note_rows(0, 1, row(&two, 32, 0), false, &two), "it may race, so cells are asked");
-        assert!(shadow.cell(3).read(&two, 35, 0xF, false).is_some());
+        assert!(read(&mut shadow, 3, &two, 35, false).is_some());
         let mut shadow = Shadow::new(32);
         assert!(shadow.note_rows(0, 1, row(&one, 0, 0), true, &one));
         clocks.barrier(&[(0, 3, true), (1, 3, true)]);
@@ -430,7 +452,7 @@ mod tests {
         // What was read by the other warp since may not be overwritten.
         let five = actor(5, &clocks);
         assert!(!shadow.note_rows(0, 1, row(&five, 0, 0), true, &five));
-        assert!(shadow.cell(0).write(&five, 0, 0xF, false, false).is_some());
+        assert!(write(&mut shadow, 0, &five, 0, false).is_some());
     }
 
     #[test]
@@ -451,14 +473,14 @@ mod tests {
         assert!(looked_at.note_rows(0, 1, atomic(&one, 0), false, &one));
         assert!(!looked_at.note_rows(0, 1, atomic(&two, 32), false, &two));
         for cell in 0..32 {
-            assert!(looked_at.cell(cell).read(&two, 32 + cell as u16, 0xF, true).is_none());
+            assert!(read(&mut looked_at, cell, &two, 32 + cell as u16, true).is_none());
         }
         let later = actor(3, &clocks);
-        assert!(looked_at.cell(0).write(&later, 32, 0xF, false, false).is_some());
+        assert!(write(&mut looked_at, 0, &later, 32, false).is_some());
         // Whoever only reads races, once the line has fallen apart as well.
         let three = actor(3, &clocks);
         assert!(!shadow.note_rows(0, 1, row(&three, 0, 0), false, &three));
-        let race = shadow.cell(5).read(&three, 5, 0xF, false).expect("nothing orders them");
+        let race = read(&mut shadow, 5, &three, 5, false).expect("nothing orders them");
         assert_eq!((race.thread, race.pc, race.atomic), (37, 2, true));
         // An atomic write hides no plain one before it.
         let mut shadow = Shadow::new(32);
@@ -466,7 +488,7 @@ mod tests {
         assert!(!shadow.note_rows(0, 1, atomic(&two, 32), true, &two));
         assert!(shadow.note_rows(0, 1, atomic(&two, 0), true, &two), "the same threads are in order");
         assert!(!shadow.note_rows(0, 1, atomic(&three, 32), true, &three));
-        assert_eq!(shadow.cell(0).write(&three, 32, 0xF, true, false).expect("a race").pc, 1);
+        assert_eq!(write(&mut shadow, 0, &three, 32, true).expect("a race").pc, 1);
     }
 
     #[test]
