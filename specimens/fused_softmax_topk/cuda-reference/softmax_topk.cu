@@ -8,8 +8,8 @@
 // indices [rows, k] int64. For split rows, scratch: totals [rows, splits] of 16 bytes, parts [rows, splits, k + 96] of 64 bits, and counters
 // [rows] of 64 bits, which are zero before a launch, and after it. rows up to 2^31 - 1, vocab from 1 to 2^30. Offsets of rows are of 64 bits.
 //
-// Entries with no answer: a row with a NaN, or of nothing but -inf, has NaN as its probabilities, and indices of the row. A logit of -inf is
-// named, with probability 0, where fewer than k others exist. Beyond vocab the probability is 0 and the index -1.
+// Entries with no answer: a row with a NaN or an infinite logit, or of nothing but -inf, has NaN as its probabilities, and indices of the row. A
+// logit of -inf is named, with probability 0, where fewer than k others exist. Beyond vocab the probability is 0 and the index -1.
 //
 // Launches, for T = f32, f16, bf16; block: 64 to 512, a multiple of 32; dynamic shared bytes: 160 * block + 8 * (4 * min(k, 256) + 64):
 //   softmax_topk_T          any k        grid: 1 to rows        a read for each 256 of k; a block goes through rows
@@ -36,7 +36,7 @@
 // they are looked for from the beginning.
 //
 // Sums are f32: 2 or 4 terms of a tile in each of four chains, tiles of a thread, lanes and warps, so chains have 6 + vocab / (8 block) +
-// 10 terms at most. Their exponentials are ex2.approx of an argument that is rounded once, or twice where the maximum is beyond 1024; those
+// 10 terms at most. Their exponentials are ex2.approx of an argument that is rounded once, or twice where the maximum is beyond 65536; those
 // of the winners are expf's. Results do not depend on the order of blocks, warps or atomics.
 //
 // Milakov, Gimelshein 2018, "Online normalizer calculation for softmax", https://arxiv.org/abs/1805.02867. What `softmax_topk.ptx` is
@@ -74,9 +74,9 @@ constexpr int BIN_ROWS = 8, BINS = BIN_ROWS * LANES, LOG_BINS = 8;
 // be with -inf.
 constexpr float NO_MAXIMUM = -3.402823466e38f;
 
-constexpr float LOG2_E = 1.44269504f, LN_2 = 0.693147181f;
-// Maxima whose product with LOG2_E is rounded by so little that its square is nothing.
-constexpr float NEAR = 1024.0f;
+constexpr float LOG2_E = 1.44269504f;
+// Maxima above that of any f16, whose product with LOG2_E is rounded by less than 2^-7.
+constexpr float NEAR = 65536.0f;
 
 // No key reaches it.
 constexpr Key NO_BOUND = ~static_cast<Key>(0);
@@ -94,6 +94,8 @@ __device__ __forceinline__ float minus_infinity() { return __uint_as_float(0xff8
 
 struct F32 {
     typedef float Storage;
+    // Whether the finite logits are all below NEAR.
+    static constexpr bool IS_NEAR = false;
     // As many of -inf as are 32 bits.
     static constexpr unsigned NONE = 0xff800000u;
     static constexpr int LEN = VECTOR_BYTES / sizeof(Storage);
@@ -123,6 +125,7 @@ template <typename L> struct Pairs {
 };
 
 struct F16 : Pairs<F16> {
+    static constexpr bool IS_NEAR = true;
     static constexpr unsigned NONE = 0xfc00fc00u;
     static __device__ __forceinline__ float widen(Storage x) { return __half2float(__ushort_as_half(x)); }
     static __device__ __forceinline__ void widen_word(float *to, unsigned word) {
@@ -138,6 +141,7 @@ struct F16 : Pairs<F16> {
 };
 
 struct Bf16 : Pairs<Bf16> {
+    static constexpr bool IS_NEAR = false;
     static constexpr unsigned NONE = 0xff80ff80u;
     static __device__ __forceinline__ float widen(Storage x) { return __uint_as_float(static_cast<unsigned>(x) << 16); }
     static __device__ __forceinline__ void widen_word(float *to, unsigned word) {
@@ -200,23 +204,17 @@ __device__ __forceinline__ void copy_vector(uint4 *to, const void *from) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(static_cast<unsigned>(__cvta_generic_to_shared(to))), "l"(from) : "memory");
 }
 
-// Begins to copy a thread's vectors of a tile to where it will read them, `threads` apart: logits first + v * stride .. + LEN of a row, where
-// `first` is at a multiple of 16 bytes; -inf but from `begin` to `end`. `whole`: nothing of the tile is.
+// Begins to copy a thread's vectors of a tile, which need not be wholly of the row, to where it will read them, `blockDim.x` apart: logits
+// first + v * stride .. + LEN of a row, where `first` is at a multiple of 16 bytes; -inf but from `begin` to `end`.
 template <typename L>
-__device__ __forceinline__ void fetch_tile(uint4 *to, const typename L::Storage *row, int first, int stride, int begin, int end, bool whole) {
-    const int threads = blockDim.x;
-    if (whole) {
-#pragma unroll
-        for (int v = 0; v < VECTORS; ++v) copy_vector(to + v * threads, row + (first + v * stride));
-        return;
-    }
+__device__ __forceinline__ void fetch_parts(uint4 *to, const typename L::Storage *row, int first, int stride, int begin, int end) {
 #pragma unroll 1
     for (int v = 0; v < VECTORS; ++v) {
         const int at = first + v * stride;
         if (at >= begin && at + L::LEN <= end) {
-            copy_vector(to + v * threads, row + at);
+            copy_vector(to + v * blockDim.x, row + at);
         } else {
-            to[v * threads] = load_part<L>(row, at, begin, end);
+            to[v * blockDim.x] = load_part<L>(row, at, begin, end);
         }
     }
 }
@@ -309,8 +307,20 @@ __device__ __forceinline__ float exp2_of(float x) {
 // exp(x), as exact as the instruction.
 __device__ __forceinline__ float fast_exp(float x) { return exp2_of(x * LOG2_E); }
 
+// What exponentials less a maximum are taken by: exp(x - maximum) = exp2(x * LOG2_E - scaled) * rest. One operation for each argument; what
+// the product of the maximum is rounded by is the same for all.
+struct Scale {
+    float scaled, rest;
+};
+
+template <typename L> __device__ __forceinline__ Scale scale_of(float maximum) {
+    // Where there is no maximum, all are -inf.
+    const float least = L::IS_NEAR ? fmaxf(maximum, -NEAR) : maximum, scaled = __fmul_rn(least, LOG2_E);
+    return {scaled, exp2_of(-__fmaf_rn(least, LOG2_E, -scaled))};
+}
+
 // Logits that are not above the total's maximum, or are NaN, added to it.
-template <typename L> __device__ __forceinline__ void add(Total &total, const uint4 (&x)[VECTORS]) {
+template <typename L> __device__ __forceinline__ void add(Total &total, Scale scale, const uint4 (&x)[VECTORS]) {
     const auto terms = [&](auto term) {
         float sums[4];
 #pragma unroll
@@ -322,13 +332,10 @@ template <typename L> __device__ __forceinline__ void add(Total &total, const ui
         }
         return (sums[0] + sums[1]) + (sums[2] + sums[3]);
     };
-    const float maximum = total.maximum;
-    if (fabsf(maximum) < NEAR) {
-        // One operation for each argument; what the product of the maximum was rounded by is the same for all.
-        const float scaled = __fmul_rn(maximum, LOG2_E), rest = __fmaf_rn(maximum, LOG2_E, -scaled);
-        total.sum = __fmaf_rn(terms([&](float x) { return exp2_of(__fmaf_rn(x, LOG2_E, -scaled)); }), 1.0f - rest * LN_2, total.sum);
+    if (L::IS_NEAR || fabsf(total.maximum) < NEAR) {
+        total.sum = __fmaf_rn(terms([&](float x) { return exp2_of(__fmaf_rn(x, LOG2_E, -scale.scaled)); }), scale.rest, total.sum);
     } else {
-        total.sum += terms([&](float x) { return fast_exp(x - maximum); });
+        total.sum += terms([&](float x) { return fast_exp(x - total.maximum); });
     }
 }
 
@@ -385,21 +392,25 @@ __device__ __forceinline__ void clear(Shared &shared) {
 
 __device__ __forceinline__ int warp_sum(int value) { return __reduce_add_sync(ALL, value); }
 
-// Appends a vector's keys that are not below `least`. For all of them there is room.
+// Appends the keys of a vector's logits that are not below that of `least`. For all of them there is room.
 template <typename L> __device__ __forceinline__ void append(uint4 x, int at, Key least, Key *keys, int *added) {
-    constexpr int LEN = L::LEN;
-    float wide[LEN];
+    constexpr int WORD = L::LEN / 4;
+    const float bound = key_logit(least);
+    float wide[L::LEN];
     widen<L>(wide, x);
-    int count = 0;
+    unsigned hits = 0;
 #pragma unroll
-    for (int e = 0; e < LEN; ++e) count += make_key(wide[e], at + e) >= least;
-    if (count == 0) return;
-    int place = atomicAdd(added, count);
-#pragma unroll
-    for (int e = 0; e < LEN; ++e) {
-        const Key key = make_key(wide[e], at + e);
-        if (key >= least) keys[place++] = key;  // scattered
-    }
+    for (int e = 0; e < L::LEN; ++e) hits |= wide[e] >= bound ? 1u << e : 0;
+    if (hits == 0) return;
+    int place = atomicAdd(added, __popc(hits));
+    // Mostly it is one.
+#pragma unroll 1
+    do {
+        const int e = __ffs(static_cast<int>(hits)) - 1, w = e / WORD;
+        hits &= hits - 1;
+        L::widen_word(wide, w < 2 ? (w == 0 ? x.x : x.y) : (w == 2 ? x.z : x.w));
+        keys[place++] = make_key(e % WORD == 0 ? wide[0] : wide[1], at + e);  // scattered
+    } while (hits != 0);
 }
 
 // Keys that are not below `low`, and how many they are.
@@ -492,7 +503,8 @@ __device__ __forceinline__ unsigned find_threshold(float &largest, int k, Shared
         low += static_cast<unsigned>(bin.bin) << shift;
         if (over + bin.reached <= k + k / 4 + 4 || shift == 0) return low;
         over += bin.over;
-        high = min(high, low + ((1u << shift) - 1));
+        // What is beyond the last bin may be beyond what a number holds.
+        high = low + min(high - low, (1u << shift) - 1);
     }
     return make_order(NO_MAXIMUM);
 }
@@ -517,7 +529,7 @@ __device__ __forceinline__ Range narrow(const Key *keys, int held, int k, Key lo
         count = over + bin.reached;
         over += bin.over;
         low += static_cast<Key>(bin.bin) << shift;
-        high = low + ((static_cast<Key>(1) << shift) - 1);
+        high = low + min(high - low, (static_cast<Key>(1) << shift) - 1);
     } while (count > k + SLACK);
     return {low, count};
 }
@@ -607,9 +619,10 @@ __device__ __forceinline__ int fill(const typename L::Storage *row, int begin, i
     return held;
 }
 
-// Tiles after which candidates are collected, when the threshold is of so many: as many as should fill half of the room for them.
+// Tiles after which candidates are collected, when the threshold is of so many: as many as should fill about half of the room for them.
 __device__ __forceinline__ int collect_after(int tiles, int k) {
-    return max(1, min(MOST_TILES, tiles * static_cast<int>(blockDim.x) / (2 * k + 1)));
+    const float wanted = __fdividef(static_cast<float>(tiles * static_cast<int>(blockDim.x)), static_cast<float>(2 * k + 1));
+    return max(1, min(MOST_TILES, static_cast<int>(wanted)));
 }
 
 // A warp's total, for the block.
@@ -639,43 +652,60 @@ template <typename L> struct Stream {
     uint4 *slots;
     const typename L::Storage *row;
     long long apart;
-    int tile, begin, end, passes, pass, left;
-    // Of the slots, that of the tile that is worked on next.
-    unsigned stage;
+    // Tiles are wholly of the row that begin less than `whole` logits after its begin.
+    int tile, whole, begin, end, passes, pass, left;
+    // Of the slots, the first of the tile that is worked on next.
+    int here;
 
     __device__ __forceinline__ Stream(uint4 *slots, const typename L::Storage *row, int from, int begin, int end)
-        : slots(slots + threadIdx.x), row(row), apart(0), tile(from), begin(begin), end(end), passes(1), pass(1), left(0), stage(0) {}
+        : slots(slots), row(row), apart(0), tile(from), whole(max(end - begin - vectors() * L::LEN + 1, 0)), begin(begin), end(end), passes(1),
+          pass(1), left(0), here(threadIdx.x) {}
+
+    // Of a tile.
+    static __device__ __forceinline__ int vectors() { return VECTORS * static_cast<int>(blockDim.x); }
 
     __device__ __forceinline__ void start() {
 #pragma unroll 1
-        for (int s = 0; s < STAGES; ++s) fetch(slot(s));
+        for (int s = 0; s < STAGES; ++s) next();
     }
 
-    // This thread's vectors of the tile that is so far ahead, a block's threads apart.
-    __device__ __forceinline__ uint4 *slot(unsigned ahead) const { return slots + (stage + ahead) % STAGES * VECTORS * blockDim.x; }
+    // From a thread's slot of a tile to that of the next tile.
+    __device__ __forceinline__ int after(int slot) const {
+        slot += vectors();
+        return slot >= STAGES * vectors() ? static_cast<int>(threadIdx.x) : slot;
+    }
 
     // The thread has read its vectors of the tile that is worked on: where they were comes another.
     __device__ __forceinline__ void next() {
-        fetch(slot(0));
-        stage = (stage + 1) % STAGES;
+        fetch(slots + here);
+        here = after(here);
     }
 
     // Begins to copy a tile.
     __device__ __forceinline__ void fetch(uint4 *to) {
-        const int stride = static_cast<int>(blockDim.x) * L::LEN, step = stride * VECTORS;
         if (tile < end) {
-            fetch_tile<L>(to, row, tile + static_cast<int>(threadIdx.x) * L::LEN, stride, begin, end, tile >= begin && tile <= end - step);
-            tile += step;
-            // At most once: as a loop it is out of the way of most tiles.
-#pragma unroll 1
-            while (tile >= end && left > 0) {
-                --left;
-                if (--pass == 0) {
-                    pass = passes;
-                    row += apart;
-                }
-                tile = -shift_of<L>(row);
+        const int stride = static_cast<int>(blockDim.x) * L::LEN, first = tile + static_cast<int>(threadIdx.x) * L::LEN;
+        if (static_cast<unsigned>(tile - begin) < static_cast<unsigned>(whole)) {
+            // Bytes of a row are less than 2^32.
+            const unsigned offset = static_cast<unsigned>(first) * static_cast<unsigned>(sizeof(typename L::Storage));
+#pragma unroll
+            for (int v = 0; v < VECTORS; ++v) {
+                copy_vector(to + v * blockDim.x, reinterpret_cast<const char *>(row) + (offset + v * blockDim.x * VECTOR_BYTES));
             }
+        } else {
+            fetch_parts<L>(to, row, first, stride, begin, end);
+        }
+        tile += stride * VECTORS;
+        // At most once: as a loop it is out of the way of most tiles.
+#pragma unroll 1
+        while (tile >= end && left > 0) {
+            --left;
+            if (--pass == 0) {
+                pass = passes;
+                row += apart;
+            }
+            tile = -shift_of<L>(row);
+        }
         }
         end_group();
     }
@@ -694,24 +724,28 @@ __device__ __forceinline__ int scan(Stream<L> &stream, const typename L::Storage
     // Where keys are appended from there are vectors until then, and where they are from.
     uint4 *const stash = reinterpret_cast<uint4 *>(keys + most_held(k));
     int *const places = reinterpret_cast<int *>(stash + threads);
-    float largest = minus_infinity();
     // Threads read what they copied themselves: no barrier is needed.
     wait_groups<STAGES - SAMPLE>();
     if (sample > SAMPLE) wait_groups<0>();
+    unsigned sampled_most = L::NONE;
+    int slot = stream.here;
 #pragma unroll 1
     for (int s = 0; s < sample && s < tiles; ++s) {
-        const uint4 *const slot = stream.slot(s);
 #pragma unroll
         for (int v = 0; v < VECTORS; ++v) {
-            uint4 x = slot[v * threads];
+            uint4 x = stream.slots[slot + v * threads];
             if (MORE) hide<L>(x, mine + s * step + v * stride, limit);
-            largest = fmaxf(largest, L::largest(larger<L>(x)));
+            sampled_most = L::larger(sampled_most, larger<L>(x));
         }
+        slot = stream.after(slot);
     }
+    float largest = L::largest(sampled_most);
     unsigned threshold = find_threshold(largest, k, shared, turn);
     Key least = static_cast<Key>(threshold) << 32;
     // The block's, and not the thread's: at first what is above it reaches the threshold, too.
     if (!MORE) total.maximum = largest;
+    unsigned maximum = L::down(largest);
+    Scale scale = scale_of<L>(largest);
     // Tiles that the threshold is of.
     int held = 0, sampled = sample;
 #pragma unroll 1
@@ -726,59 +760,75 @@ __device__ __forceinline__ int scan(Stream<L> &stream, const typename L::Storage
 #pragma unroll 1
         for (; tile < stop; ++tile) {
             uint4 x[VECTORS];
-            const uint4 *const slot = stream.slot(0);
+            const uint4 *const slot = stream.slots + stream.here;
             wait_groups<STAGES - 1>();
-            unsigned all = 0;
+            unsigned most[VECTORS], all;
 #pragma unroll
             for (int v = 0; v < VECTORS; ++v) {
                 x[v] = slot[v * threads];
                 if (MORE) hide<L>(x[v], mine + tile * step + v * stride, limit);
-                all = v == 0 ? larger<L>(x[v]) : L::larger(all, larger<L>(x[v]));
+                most[v] = larger<L>(x[v]);
+                all = v == 0 ? most[0] : L::larger(all, most[v]);
             }
             stream.next();
             if (L::is_above(all, under)) {
-                unsigned hits = 0;
+                bool hits[VECTORS];
+                int count = 0;
 #pragma unroll
-                for (int v = 0; v < VECTORS; ++v) hits |= L::is_above(larger<L>(x[v]), under) ? 1u << v : 0;
-                int place = atomicAdd(&shared.stashed, __popc(hits));
+                for (int v = 0; v < VECTORS; ++v) count += hits[v] = L::is_above(most[v], under);
+                int place = atomicAdd(&shared.stashed, count);
+                const auto put_aside = [&](int v) {
+                    stash[place] = x[v];                              // scattered
+                    places[place] = mine + tile * step + v * stride;  // scattered
+                };
+                if (place + count <= threads) {
 #pragma unroll
-                for (int v = 0; v < VECTORS; ++v) {
-                    if ((hits >> v & 1) == 0) continue;
-                    if (place < threads) {
-                        stash[place] = x[v];                              // scattered
-                        places[place] = mine + tile * step + v * stride;  // scattered
-                    } else {
-                        missed |= 1u << ((tile - start) * VECTORS + v);
+                    for (int v = 0; v < VECTORS; ++v) {
+                        if (hits[v]) put_aside(v);
+                        place += hits[v];
                     }
-                    ++place;
+                } else {
+#pragma unroll
+                    for (int v = 0; v < VECTORS; ++v) {
+                        if (!hits[v]) continue;
+                        if (place < threads) {
+                            put_aside(v);
+                        } else {
+                            missed |= 1u << ((tile - start) * VECTORS + v);
+                        }
+                        ++place;
+                    }
                 }
-                largest = L::largest(all);
-                if (!MORE && largest > total.maximum) {
+                if (!MORE && L::is_above(all, maximum)) {
+                    largest = L::largest(all);
+                    maximum = L::down(largest);
                     total.sum *= fast_exp(total.maximum - largest);
                     total.maximum = largest;
+                    scale = scale_of<L>(largest);
                 }
             }
-            if (!MORE) add<L>(total, x);
+            if (!MORE) add<L>(total, scale, x);
         }
 
         const bool last = tile == tiles;
         if (!MORE && last) share(warp_merge(total), shared);
-        __syncthreads();
-        const int stashed = min(shared.stashed, threads);
-        bool has = static_cast<int>(threadIdx.x) < stashed;
+        bool left = __syncthreads_or(missed != 0);
+        const unsigned stashed = min(shared.stashed, threads);
+        bool has = threadIdx.x < stashed;
         uint4 vector = has ? stash[threadIdx.x] : make_uint4(0, 0, 0, 0);
         int at = has ? places[threadIdx.x] : 0;
-        bool left = __syncthreads_or(missed != 0);
+        __syncthreads();
         if (threadIdx.x == 0) shared.stashed = 0;
         // There is room for so many logits a thread as are in a piece.
-        int pieces = PIECES * stashed <= threads ? 1 : PIECES;
+        const unsigned each = threads / PIECES;
+        int pieces = stashed <= each ? 1 : PIECES;
         while (true) {
 #pragma unroll 1
             for (int piece = 0; piece < pieces; ++piece) {
                 int *const added = &shared.added[turn.added];
                 turn.added = after(turn.added);
                 if (threadIdx.x == 0) shared.added[turn.added] = 0;
-                if (has && PIECES * static_cast<int>(threadIdx.x) / threads == piece) append<L>(vector, at, least, keys + held, added);
+                if (has && threadIdx.x - piece * each < each) append<L>(vector, at, least, keys + held, added);
                 __syncthreads();
                 held += *added;
                 if (held > (last && !left && piece == pieces - 1 ? most : most_held(k))) {

@@ -252,7 +252,15 @@ fn adversarial(vocab: usize) -> Vec<(&'static str, Vec<f64>)> {
         ("nothing but NaN", all(|_, _| f64::NAN)),
         ("large", all(|_, x| 10_000.0 + 100.0 * x)),
         ("large and negative", all(|_, x| -10_000.0 + 100.0 * x)),
-        ("where one way of taking exponentials ends", all(|_, x| 1000.0 + 8.0 * x)),
+        ("near the largest f16", all(|_, x| 65_000.0 + 100.0 * x)),
+        ("near the least f16", all(|_, x| -65_000.0 + 100.0 * x)),
+        (
+            "where one way of taking exponentials ends, which is infinite in f16",
+            all(|_, x| 65_536.0 + 8.0 * x),
+        ),
+        ("infinite", all(|_, _| f64::INFINITY)),
+        ("infinite now and then", all(|i, x| if i % 13 == 5 { f64::INFINITY } else { x })),
+        ("the largest floats", all(|i, x| if i % 3 == 1 { f32::MAX.into() } else { x })),
         ("masked by the least float", all(|i, x| if i % 97 == 13 { x } else { f32::MIN.into() })),
         ("nothing but the least float", all(|_, _| f32::MIN.into())),
         (
