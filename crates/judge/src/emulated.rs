@@ -14,6 +14,7 @@ use tribunal_contract::launch::{Buffer, Kernels, Launch, Plan, Role, Signature, 
 use tribunal_contract::{Answer, Argument, Call, Challenge, Fault, StateId, Tensor};
 use tribunal_runner::Trouble;
 use tribunal_simt::execute;
+use tribunal_simt::fault::Kind;
 use tribunal_simt::launch::{self as simt, Refusal, Report, Schedule, Settings};
 use tribunal_simt::memory::{self, Memory, Pointer};
 use tribunal_simt::meter::{BufferMeter, SECTOR};
@@ -32,6 +33,13 @@ const MULTIPROCESSORS: i32 = 132;
 /// Warp instructions that a call may take: some seconds, and of large buffers more, for who looks at each byte again and again.
 const CALL_MOST: RangeInclusive<u64> = 1 << 24..=1 << 28;
 const BYTE_MOST: u64 = 1 << 11;
+
+/// Once a call was endless, others may take so many times what those that ended took for a byte, and so many at least: who hangs in one case
+/// hangs in others.
+const ENDED_TIMES: f64 = 64.0;
+const ENDED_LEAST: u64 = 1 << 22;
+/// As of so many bytes the instructions of a call count that do not hang on how many there are.
+const FEW_BYTES: u64 = 1 << 16;
 
 /// How long the launches of a call may take, whatever their instructions are.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -77,6 +85,10 @@ pub struct Emulated {
     /// Bytes that were written of variables of the module, by name.
     variables: BTreeMap<String, u64>,
     most_bytes: u64,
+    /// The most warp instructions for a byte, and for each of [`FEW_BYTES`], that a call took which ended.
+    most_a_byte: f64,
+    /// Whether a call was endless.
+    was_endless: bool,
     /// Bytes that the buffers of a call may have.
     limit_bytes: u64,
     worked_s: f64,
@@ -133,6 +145,8 @@ impl Emulated {
             scratch: 0,
             variables: BTreeMap::new(),
             most_bytes: 0,
+            most_a_byte: 0.0,
+            was_endless: false,
             limit_bytes,
             worked_s: 0.0,
         })
@@ -197,7 +211,9 @@ impl Emulated {
         self.record.of_values.clear();
         self.launch_all(call.operation, &plan, &pointers, Way::default(), Some(&during))?;
         let buffers = self.memory.take();
-        if self.record.instructions - began < AGAIN_MOST {
+        let took = self.record.instructions - began;
+        self.most_a_byte = self.most_a_byte.max(took as f64 / (bytes + FEW_BYTES) as f64);
+        if took < AGAIN_MOST {
             let after = std::mem::replace(&mut self.memory, before.clone());
             if self.record.may_hang_on_order(call.operation) {
                 let pointers = lay_out(&mut self.memory);
@@ -238,8 +254,7 @@ impl Emulated {
     ) -> Result<(), Trouble> {
         let mut used: BTreeMap<usize, f64> = BTreeMap::new();
         let bytes: u64 = plan.buffers.iter().map(Buffer::size_bytes).sum();
-        let most = CALL_MOST.start().saturating_add(BYTE_MOST.saturating_mul(bytes)).min(*CALL_MOST.end());
-        let mut left = u32::try_from(most).expect("the most there may be fits");
+        let mut left = u32::try_from(self.call_most(bytes)).expect("the most there may be fits");
         let until = Instant::now() + PATIENCE;
         for launch in &plan.launches {
             let patience = until.saturating_duration_since(Instant::now());
@@ -266,6 +281,7 @@ impl Emulated {
             }
             self.count_variables(&launch.kernel, &report.meter.buffers[plan.buffers.len()..]);
             self.record.note(&report, during);
+            self.was_endless |= report.faults.iter().any(|fault| fault.kind == Kind::Endless);
             if !report.finished {
                 return Err(stopped(&report).into());
             }
@@ -282,6 +298,16 @@ impl Emulated {
             }
         }
         Ok(())
+    }
+
+    /// Warp instructions that a call on so many bytes may take.
+    fn call_most(&self, bytes: u64) -> u64 {
+        let most = CALL_MOST.start().saturating_add(BYTE_MOST.saturating_mul(bytes)).min(*CALL_MOST.end());
+        if !self.was_endless || self.most_a_byte == 0.0 {
+            return most;
+        }
+        let ended = ENDED_TIMES * self.most_a_byte * (bytes + FEW_BYTES) as f64;
+        most.min((ended as u64).max(ENDED_LEAST))
     }
 
     /// Variables of a module are memory like any other.

@@ -126,6 +126,47 @@ fn launches_are_planned_for_132_multiprocessors() {
     assert_eq!(answer.outputs[0].to_f64(), [132.0]);
 }
 
+/// A kernel that goes round as often as the first logit says, and for ever below 0.
+#[test]
+fn who_hangs_once_is_waited_for_less() {
+    let manifest = "name = \"t\"\nchallenge = \"fused_softmax_topk\"\nlanguage = \"cuda\"\nentry = \"t.ptx\"\n\
+        [[operation.softmax_topk.launch]]\nkernel = \"k\"\ngrid = [1]\nblock = [32]\narguments = [\"logits\"]\n";
+    let ptx = ".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 p0) {\n\
+         .reg .f32 %f<2>; .reg .b64 %rd0; .reg .pred %p0;\n\
+         ld.param.u64 %rd0, [p0]; ld.global.f32 %f0, [%rd0]; mov.f32 %f1, 0f00000000;\n\
+         again: setp.eq.f32 %p0, %f0, %f1; @%p0 ret; add.f32 %f1, %f1, 0f3F800000; bra again;\n}\n";
+    let manifest = Manifest::parse(manifest, "tribunal.toml").expect("a manifest");
+    let challenge = challenges::find(manifest.challenge).expect("a contract");
+    let mut device =
+        Emulated::load(challenge, manifest.kernels.expect("launches"), ptx, 1 << 20).expect("kernels");
+    let mut took = |rounds: f64| {
+        let logits = Tensor::from_f64(DType::Float32, [1, 1, 1], &[rounds]);
+        let output = |dtype| TensorSpec::new(dtype, [1, 1, 1]);
+        let call = Call {
+            operation: "softmax_topk",
+            inputs: vec![Argument::Tensor(&logits), Argument::Integer(1)],
+            outputs: vec![output(DType::Float32), output(DType::Int64)],
+            makes: None,
+        };
+        let ended = device.call(&call).is_ok();
+        (ended, device.record.instructions)
+    };
+    let (ended, before) = took(1e4);
+    assert!(ended && before > 40_000, "{before}");
+    let (ended, first) = took(-1.0);
+    assert!(!ended && first - before > *CALL_MOST.start(), "{}", first - before);
+    let (ended, second) = took(-1.0);
+    assert!(!ended, "it is told each time");
+    assert!(second - first < *CALL_MOST.start() / 2, "{}", second - first);
+    let (ended, third) = took(5e5);
+    assert!(ended && third - second > 2_000_000, "who takes fifty times what others took is not accused");
+    let findings = device.findings(&[]);
+    assert_eq!(
+        findings.iter().map(|one| one.suspect.clone().expect("a name")).collect::<Vec<_>>(),
+        ["endless"]
+    );
+}
+
 #[test]
 fn a_value_that_nobody_gave_is_a_fault_where_results_hang_on_it() {
     let one = |body: &str| {
