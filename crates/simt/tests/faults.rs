@@ -91,6 +91,26 @@ fn a_vector_from_an_odd_row_is_misaligned() {
 }
 
 #[test]
+fn what_is_written_askew_is_misaligned() {
+    // Across lines of what is remembered, in rows and apart, of whole words and of parts.
+    let four = "mul.wide.u32 %rd5, %r0, 16; ld.param.u64 %rd6, [p1]; add.s64 %rd6, %rd6, %rd5;";
+    let body = format!("{four} st.global.v4.u32 [%rd6+4], {{%r0, %r0, %r0, %r0}};");
+    let found = fault("", &body, 1, 31, Kind::Misaligned);
+    assert_eq!(
+        (found.count, found.detail.as_str()),
+        (31, "writes 16 bytes at byte 4 of `y`, which is no multiple of 16")
+    );
+    let apart = "and.b32 %r4, %r0, 1; mul.wide.u32 %rd5, %r4, 112; ld.param.u64 %rd6, [p1]; add.s64 %rd6, %rd6, %rd5;\n\
+        st.global.v4.u32 [%rd6+4], {%r0, %r0, %r0, %r0};";
+    assert_eq!(fault("", apart, 1, 2, Kind::Misaligned).count, 2);
+    let row = "mul.wide.u32 %rd5, %r0, 8; mov.u64 %rd6, s; add.s64 %rd6, %rd6, %rd5;";
+    let body = format!("{row} st.shared.v2.u32 [%rd6+4], {{%r0, %r0}};");
+    assert_eq!(fault(SHARED, &body, 1, 32, Kind::Misaligned).count, 32);
+    let body = format!("{SLOT} st.shared.u32 [%rd3+2], %r0;");
+    assert_eq!(fault(SHARED, &body, 1, 32, Kind::Misaligned).count, 32);
+}
+
+#[test]
 fn what_nobody_wrote_is_uninitialised() {
     let global = fault("", "ld.global.u32 %r4, [%rd1];", 1, 32, Kind::Uninitialised);
     assert_eq!(

@@ -8,7 +8,7 @@
 // indices [rows, k] int64. For split rows, scratch: totals [rows, splits] of 16 bytes, parts [rows, splits, k + 96] of 64 bits, and counters
 // [rows] of 64 bits, which are zero before a launch, and after it. rows up to 2^31 - 1, vocab from 1 to 2^30. Offsets of rows are of 64 bits.
 //
-// Entries with no answer: a row with a NaN or an infinite logit, or of nothing but -inf, has NaN as its probabilities, and indices of the row. A
+// Entries with no answer: a row with a NaN or a logit of +inf, or of nothing but -inf, has NaN as its probabilities, and indices of the row. A
 // logit of -inf is named, with probability 0, where fewer than k others exist. Beyond vocab the probability is 0 and the index -1.
 //
 // Launches, for T = f32, f16, bf16; block: 64 to 512, a multiple of 32; dynamic shared bytes: 160 * block + 8 * (4 * min(k, 256) + 64):
@@ -684,28 +684,28 @@ template <typename L> struct Stream {
     // Begins to copy a tile.
     __device__ __forceinline__ void fetch(uint4 *to) {
         if (tile < end) {
-        const int stride = static_cast<int>(blockDim.x) * L::LEN, first = tile + static_cast<int>(threadIdx.x) * L::LEN;
-        if (static_cast<unsigned>(tile - begin) < static_cast<unsigned>(whole)) {
-            // Bytes of a row are less than 2^32.
-            const unsigned offset = static_cast<unsigned>(first) * static_cast<unsigned>(sizeof(typename L::Storage));
+            const int stride = static_cast<int>(blockDim.x) * L::LEN, first = tile + static_cast<int>(threadIdx.x) * L::LEN;
+            if (static_cast<unsigned>(tile - begin) < static_cast<unsigned>(whole)) {
+                // Bytes of a row are at most 2^32.
+                const unsigned offset = static_cast<unsigned>(first) * static_cast<unsigned>(sizeof(typename L::Storage));
 #pragma unroll
-            for (int v = 0; v < VECTORS; ++v) {
-                copy_vector(to + v * blockDim.x, reinterpret_cast<const char *>(row) + (offset + v * blockDim.x * VECTOR_BYTES));
+                for (int v = 0; v < VECTORS; ++v) {
+                    copy_vector(to + v * blockDim.x, reinterpret_cast<const char *>(row) + (offset + v * blockDim.x * VECTOR_BYTES));
+                }
+            } else {
+                fetch_parts<L>(to, row, first, stride, begin, end);
             }
-        } else {
-            fetch_parts<L>(to, row, first, stride, begin, end);
-        }
-        tile += stride * VECTORS;
-        // At most once: as a loop it is out of the way of most tiles.
+            tile += stride * VECTORS;
+            // At most once: as a loop it is out of the way of most tiles.
 #pragma unroll 1
-        while (tile >= end && left > 0) {
-            --left;
-            if (--pass == 0) {
-                pass = passes;
-                row += apart;
+            while (tile >= end && left > 0) {
+                --left;
+                if (--pass == 0) {
+                    pass = passes;
+                    row += apart;
+                }
+                tile = -shift_of<L>(row);
             }
-            tile = -shift_of<L>(row);
-        }
         }
         end_group();
     }

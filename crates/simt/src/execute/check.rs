@@ -75,16 +75,11 @@ fn note_each(
             mask = 1 << first | 1 << last;
         }
     }
-    // An access is aligned: it is of some cells of one line, or of a part of one cell.
-    let bytes = ((1u32 << size.min(width)) - 1) as u8;
-    let (count, width) = (1 << shift, width.trailing_zeros());
     let mut races = Vec::new();
-    for lane in lanes(mask) {
-        let offset = group.offsets[lane] as usize;
-        let (first, byte) = (offset >> width, offset & ((1 << width) - 1));
-        let mark = actor.mark(request.thread(lane), bytes << byte, strong);
+    let mut note = |lane: usize, first: usize, count: usize, bytes: u8| {
+        let mark = actor.mark(request.thread(lane), bytes, strong);
         if shadow.note_own_cells(first, count, &mark, shift, write) {
-            continue;
+            return;
         }
         let mut access = |cells: &mut [Cell]| {
             let count = cells.len();
@@ -102,6 +97,17 @@ fn note_each(
             access(cells);
         } else {
             cells.iter_mut().for_each(|cell| access(std::slice::from_mut(cell)));
+        }
+    };
+    let (count, bytes, log_width) =
+        (1 << shift, ((1u32 << size.min(width)) - 1) as u8, width.trailing_zeros());
+    for lane in lanes(mask) {
+        let offset = group.offsets[lane] as usize;
+        if offset & (size - 1) == 0 {
+            // Whole cells of one line, or a part of one cell.
+            note(lane, offset >> log_width, count, bytes << (offset & (width - 1)));
+        } else {
+            words(offset, size, width).for_each(|(word, bytes)| note(lane, word, 1, bytes));
         }
     }
     races
@@ -444,7 +450,7 @@ mod tests {
     }
 
     /// An access of lanes as a kernel makes them: in rows with and without gaps, that may begin before the buffer or end behind it, of one
-    /// place, of columns, and anywhere; and the lanes that are admitted.
+    /// place, of columns, and anywhere, now and then askew; and the lanes that are admitted.
     fn access(draw: &mut Draw, size: usize, warp: usize, length: usize) -> (Group, u32) {
         let most = length - size;
         let mask = match draw.below(3) {
@@ -468,6 +474,8 @@ mod tests {
             }
             _ => std::array::from_fn(|_| (draw.below(most) / size * size) as u64),
         };
+        let askew = if draw.below(8) == 0 { draw.below(size) as u64 } else { 0 };
+        let offsets = offsets.map(|offset| offset.wrapping_add(askew));
         let (row, one) = (is_row(&offsets, mask, size), is_one(&offsets, mask));
         let inside = lanes(mask).filter(|&lane| offsets[lane] <= most as u64);
         let admitted = inside.fold(0, |admitted, lane| admitted | 1 << lane);

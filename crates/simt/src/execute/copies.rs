@@ -24,10 +24,9 @@ pub(super) struct Copy {
     number: u32,
     /// The how-manieth group of its lanes it belongs to.
     group: u32,
-    /// The lanes of `rows`, in order, and those of them whose copies have not landed.
-    asked: u32,
+    /// Whose they are.
     lanes: u32,
-    /// Where to, and what.
+    /// Where to, and what, of these lanes in order.
     rows: Box<[(u64, [u8; 16])]>,
 }
 
@@ -37,9 +36,18 @@ impl Copy {
         if self.number < arrival.number { arrival.lanes } else { 0 }
     }
 
-    /// What each lane copies that is still to land.
-    fn left(&self) -> impl Iterator<Item = (usize, &(u64, [u8; 16]))> {
-        lanes(self.asked).zip(&self.rows).filter(|&(lane, _)| self.lanes >> lane & 1 == 1)
+    /// What each lane copies.
+    fn rows(&self) -> impl Iterator<Item = (usize, (u64, [u8; 16]))> {
+        lanes(self.lanes).zip(self.rows.iter().copied())
+    }
+
+    /// Forgets those of some lanes.
+    fn forget(&mut self, of: u32) {
+        let left = self.lanes & !of;
+        if left != self.lanes && left != 0 {
+            self.rows = self.rows().filter(|&(lane, _)| left >> lane & 1 == 1).map(|(_, row)| row).collect();
+        }
+        self.lanes = left;
     }
 }
 
@@ -58,8 +66,8 @@ pub(super) struct Arrival {
 #[derive(Debug, Default)]
 pub(super) struct Copies {
     pending: Vec<Copy>,
-    /// Rows in `pending`.
-    rows: usize,
+    /// How many they are, each lane's for itself.
+    count: usize,
     arrivals: Vec<Arrival>,
     /// Copies that the warp has asked for.
     asked: u32,
@@ -103,7 +111,7 @@ impl Copies {
     /// The instruction that asked for a copy to some of these bytes of shared memory.
     pub fn under_way(&self, bytes: std::ops::Range<u64>) -> Option<u32> {
         let meets = |copy: &Copy, to: u64| to < bytes.end && bytes.start < to + u64::from(copy.size);
-        let copy = self.pending.iter().find(|copy| copy.left().any(|(_, &(to, _))| meets(copy, to)));
+        let copy = self.pending.iter().find(|copy| copy.rows.iter().any(|&(to, _)| meets(copy, to)));
         copy.map(|copy| copy.pc)
     }
 
@@ -117,17 +125,16 @@ impl Copies {
                 "ends before it has waited for a copy that it asked for".to_owned()
             });
         }
-        self.retain(|copy| copy.lanes &= !ending);
+        self.retain(|copy| copy.forget(ending));
     }
 
-    /// Takes lanes of copies away, and copies of which none is left.
-    fn retain(&mut self, mut take: impl FnMut(&mut Copy)) {
-        let rows = &mut self.rows;
+    /// Changes copies, and drops those that are no lane's any more.
+    fn retain(&mut self, mut change: impl FnMut(&mut Copy)) {
+        let count = &mut self.count;
         self.pending.retain_mut(|copy| {
-            take(copy);
-            if copy.lanes == 0 {
-                *rows -= copy.rows.len();
-            }
+            let before = copy.lanes.count_ones();
+            change(copy);
+            *count -= (before - copy.lanes.count_ones()) as usize;
             copy.lanes != 0
         });
     }
@@ -144,7 +151,7 @@ impl Machine<'_> {
         warp: &mut Warp,
         block: &mut Block,
     ) {
-        if warp.copies.rows > PENDING_MAX {
+        if warp.copies.count > PENDING_MAX {
             let thread = (32 * warp.index) as u16 + active.trailing_zeros() as u16;
             self.give_up(
                 pc,
@@ -192,9 +199,9 @@ impl Machine<'_> {
             let those = ballot(|lane| copies.groups[lane] == group) & left;
             left &= !those;
             let rows: Box<[_]> = lanes(those).map(|lane| (to[lane], rows[lane])).collect();
-            copies.rows += rows.len();
+            copies.count += rows.len();
             let number = copies.asked;
-            copies.pending.push(Copy { pc, size: bytes, number, group, asked: those, lanes: those, rows });
+            copies.pending.push(Copy { pc, size: bytes, number, group, lanes: those, rows });
         }
         copies.asked += 1;
     }
@@ -229,11 +236,11 @@ impl Machine<'_> {
             }
             // Those that were asked for together land together.
             let (mut to, mut rows) = ([0; LANES], [[0; 16]; LANES]);
-            for (lane, (place, row)) in copy.left() {
-                (to[lane], rows[lane]) = (*place, *row);
+            for (lane, row) in copy.rows() {
+                (to[lane], rows[lane]) = row;
             }
             self.write_rows(&to, &rows, (mask, copy.size.into()), copy.pc, index, block);
-            copy.lanes &= !mask;
+            copy.forget(mask);
         });
     }
 }
