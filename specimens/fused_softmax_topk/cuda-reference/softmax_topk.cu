@@ -711,6 +711,39 @@ template <typename L> struct Stream {
     }
 };
 
+// Puts those of a thread's vectors, `stride` logits apart from `at` on, that are `hits` with what all threads have put aside. Of what finds no
+// room, bits from `bit` on are set in `missed`.
+__device__ __forceinline__ void put_aside(const uint4 (&x)[VECTORS], const bool (&hits)[VECTORS], int at, int stride, uint4 *stash, int *places,
+                                          Shared &shared, unsigned &missed, int bit) {
+    const int room = blockDim.x;
+    int count = 0;
+#pragma unroll
+    for (int v = 0; v < VECTORS; ++v) count += hits[v];
+    int place = atomicAdd(&shared.stashed, count);
+    const auto put_one = [&](int v) {
+        stash[place] = x[v];               // scattered
+        places[place] = at + v * stride;   // scattered
+    };
+    if (place + count <= room) {
+#pragma unroll
+        for (int v = 0; v < VECTORS; ++v) {
+            if (hits[v]) put_one(v);
+            place += hits[v];
+        }
+        return;
+    }
+#pragma unroll
+    for (int v = 0; v < VECTORS; ++v) {
+        if (!hits[v]) continue;
+        if (place < room) {
+            put_one(v);
+        } else {
+            missed |= 1u << (bit + v);
+        }
+        ++place;
+    }
+}
+
 // Reads the logits of a row once, as they come from the stream, in vectors counted from `from`. Leaves the k largest keys (MORE: of
 // those below `limit`), or all if there are fewer, and perhaps others, up to `most` where k are, in `keys`, in any order, and returns how many;
 // each warp's total is shared, unless MORE. None of those largest is below `low`.
@@ -773,32 +806,9 @@ __device__ __forceinline__ int scan(Stream<L> &stream, const typename L::Storage
             stream.next();
             if (L::is_above(all, under)) {
                 bool hits[VECTORS];
-                int count = 0;
 #pragma unroll
-                for (int v = 0; v < VECTORS; ++v) count += hits[v] = L::is_above(most[v], under);
-                int place = atomicAdd(&shared.stashed, count);
-                const auto put_aside = [&](int v) {
-                    stash[place] = x[v];                              // scattered
-                    places[place] = mine + tile * step + v * stride;  // scattered
-                };
-                if (place + count <= threads) {
-#pragma unroll
-                    for (int v = 0; v < VECTORS; ++v) {
-                        if (hits[v]) put_aside(v);
-                        place += hits[v];
-                    }
-                } else {
-#pragma unroll
-                    for (int v = 0; v < VECTORS; ++v) {
-                        if (!hits[v]) continue;
-                        if (place < threads) {
-                            put_aside(v);
-                        } else {
-                            missed |= 1u << ((tile - start) * VECTORS + v);
-                        }
-                        ++place;
-                    }
-                }
+                for (int v = 0; v < VECTORS; ++v) hits[v] = L::is_above(most[v], under);
+                put_aside(x, hits, mine + tile * step, stride, stash, places, shared, missed, (tile - start) * VECTORS);
                 if (!MORE && L::is_above(all, maximum)) {
                     largest = L::largest(all);
                     maximum = L::down(largest);
