@@ -23,7 +23,7 @@ pub fn value<const BF: bool>(bits: u32) -> f64 {
 pub fn f16_to_f32(bits: u32) -> f32 {
     let sign = (bits & 0x8000) << 16;
     let magnitude = (bits & 0x7fff) << 13;
-    // The exponents differ by 112. No subnormal f32 comes up on the way, on which machines take a hundred times as long.
+    // The exponents differ by 112. No subnormal f32 comes up on the way: processors take a detour for those.
     let normal = magnitude + (112 << 23);
     let subnormal = f32::from_bits(magnitude | 113 << 23) - f32::from_bits(113 << 23);
     let magnitude = match bits & 0x7c00 {
