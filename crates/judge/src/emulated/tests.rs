@@ -72,29 +72,38 @@ fn of_what_cannot_be_measured_the_first_trouble_is_told() {
     assert_eq!(failures(&hear(1 << 12).0.findings), ["memory:measured", "traffic:measured"]);
 }
 
+/// A device with a kernel `k` for softmax + top-k, of one block that is launched like this.
+fn one_kernel(launch: &str, ptx: &str) -> Emulated {
+    let manifest = format!(
+        "name = \"t\"\nchallenge = \"fused_softmax_topk\"\nlanguage = \"cuda\"\nentry = \"t.ptx\"\n\
+         [[operation.softmax_topk.launch]]\nkernel = \"k\"\ngrid = [1]\n{launch}\n"
+    );
+    let manifest = Manifest::parse(&manifest, "tribunal.toml").expect("a manifest");
+    let challenge = challenges::find(manifest.challenge).expect("a contract");
+    Emulated::load(challenge, manifest.kernels.expect("launches"), ptx, 1 << 20).expect("kernels")
+}
+
+fn ask(device: &mut Emulated, logits: &[f64], k: usize) -> Result<Answer, Trouble> {
+    let logits = Tensor::from_f64(DType::Float32, [1, 1, logits.len()], logits);
+    let outputs = [DType::Float32, DType::Int64].map(|dtype| TensorSpec::new(dtype, [1, 1, k]));
+    device.call(&Call {
+        operation: "softmax_topk",
+        inputs: vec![Argument::Tensor(&logits), Argument::Integer(k as i64)],
+        outputs: outputs.to_vec(),
+        makes: None,
+    })
+}
+
 /// What a kernel of one thread is found to do whose body this is: `%rd0` are the logits, and `%rd1` the probabilities.
 fn seen(body: &str, invalid: bool) -> Vec<(String, Severity, String)> {
-    let manifest = "name = \"t\"\nchallenge = \"fused_softmax_topk\"\nlanguage = \"cuda\"\nentry = \"t.ptx\"\n\
-        [[operation.softmax_topk.launch]]\nkernel = \"k\"\ngrid = [1]\nblock = [32]\narguments = [\"logits\", \"probs\"]\n";
     let ptx = format!(
         ".version 7.0\n.target sm_80\n.address_size 64\n.global .align 4 .u32 kept;\n.visible .entry k(.param .u64 p0, .param .u64 p1) {{\n\
          .reg .b32 %r<8>; .reg .f32 %f<4>; .reg .b64 %rd<8>; .reg .pred %p<4>; .shared .align 4 .b8 s[64];\n\
          ld.param.u64 %rd0, [p0]; ld.param.u64 %rd1, [p1]; mov.u32 %r0, %tid.x; mov.u64 %rd2, s;\n{body}\nret;\n}}\n"
     );
-    let manifest = Manifest::parse(manifest, "tribunal.toml").expect("a manifest");
-    let challenge = challenges::find(manifest.challenge).expect("a contract");
-    let launches = manifest.kernels.expect("launches");
-    let mut device = Emulated::load(challenge, launches, &ptx, 1 << 20).expect("kernels");
-    let logits = Tensor::from_f64(DType::Float32, [1, 1, 4], &[0.0; 4]);
-    let output = |dtype| TensorSpec::new(dtype, [1, 1, 2]);
-    let call = Call {
-        operation: "softmax_topk",
-        inputs: vec![Argument::Tensor(&logits), Argument::Integer(2)],
-        outputs: vec![output(DType::Float32), output(DType::Int64)],
-        makes: None,
-    };
+    let mut device = one_kernel("block = [32]\narguments = [\"logits\", \"probs\"]", &ptx);
     device.doubt(invalid);
-    device.call(&call).expect("an answer");
+    ask(&mut device, &[0.0; 4], 2).expect("an answer");
     device.doubt(false);
     let findings = device.findings(&[]).into_iter().filter(|finding| finding.outcome == Outcome::Fail);
     findings
@@ -104,51 +113,24 @@ fn seen(body: &str, invalid: bool) -> Vec<(String, Severity, String)> {
 
 #[test]
 fn launches_are_planned_for_132_multiprocessors() {
-    let manifest = "name = \"t\"\nchallenge = \"fused_softmax_topk\"\nlanguage = \"cuda\"\nentry = \"t.ptx\"\n\
-        [[operation.softmax_topk.launch]]\nkernel = \"k\"\ngrid = [1]\nblock = [1]\n\
-        arguments = [\"probs\", \"float32: multiprocessors\"]\n";
     let ptx = ".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 p0, .param .f32 p1) {\n\
          .reg .f32 %f0; .reg .b64 %rd0;\n\
          ld.param.u64 %rd0, [p0]; ld.param.f32 %f0, [p1]; st.global.f32 [%rd0], %f0;\nret;\n}\n";
-    let manifest = Manifest::parse(manifest, "tribunal.toml").expect("a manifest");
-    let challenge = challenges::find(manifest.challenge).expect("a contract");
-    let mut device =
-        Emulated::load(challenge, manifest.kernels.expect("launches"), ptx, 1 << 20).expect("kernels");
-    let logits = Tensor::from_f64(DType::Float32, [1, 1, 1], &[0.0]);
-    let output = |dtype| TensorSpec::new(dtype, [1, 1, 1]);
-    let call = Call {
-        operation: "softmax_topk",
-        inputs: vec![Argument::Tensor(&logits), Argument::Integer(1)],
-        outputs: vec![output(DType::Float32), output(DType::Int64)],
-        makes: None,
-    };
-    let answer = device.call(&call).expect("an answer");
+    let mut device = one_kernel("block = [1]\narguments = [\"probs\", \"float32: multiprocessors\"]", ptx);
+    let answer = ask(&mut device, &[0.0], 1).expect("an answer");
     assert_eq!(answer.outputs[0].to_f64(), [132.0]);
 }
 
 /// A kernel that goes round as often as the first logit says, and for ever below 0.
 #[test]
 fn who_hangs_once_is_waited_for_less() {
-    let manifest = "name = \"t\"\nchallenge = \"fused_softmax_topk\"\nlanguage = \"cuda\"\nentry = \"t.ptx\"\n\
-        [[operation.softmax_topk.launch]]\nkernel = \"k\"\ngrid = [1]\nblock = [32]\narguments = [\"logits\"]\n";
     let ptx = ".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 p0) {\n\
          .reg .f32 %f<2>; .reg .b64 %rd0; .reg .pred %p0;\n\
          ld.param.u64 %rd0, [p0]; ld.global.f32 %f0, [%rd0]; mov.f32 %f1, 0f00000000;\n\
          again: setp.eq.f32 %p0, %f0, %f1; @%p0 ret; add.f32 %f1, %f1, 0f3F800000; bra again;\n}\n";
-    let manifest = Manifest::parse(manifest, "tribunal.toml").expect("a manifest");
-    let challenge = challenges::find(manifest.challenge).expect("a contract");
-    let mut device =
-        Emulated::load(challenge, manifest.kernels.expect("launches"), ptx, 1 << 20).expect("kernels");
+    let mut device = one_kernel("block = [32]\narguments = [\"logits\"]", ptx);
     let mut took = |rounds: f64| {
-        let logits = Tensor::from_f64(DType::Float32, [1, 1, 1], &[rounds]);
-        let output = |dtype| TensorSpec::new(dtype, [1, 1, 1]);
-        let call = Call {
-            operation: "softmax_topk",
-            inputs: vec![Argument::Tensor(&logits), Argument::Integer(1)],
-            outputs: vec![output(DType::Float32), output(DType::Int64)],
-            makes: None,
-        };
-        let ended = device.call(&call).is_ok();
+        let ended = ask(&mut device, &[rounds], 1).is_ok();
         (ended, device.record.instructions)
     };
     let (ended, before) = took(1e4);
@@ -232,14 +214,7 @@ fn what_is_not_emulated_is_told_with_its_line() {
 /// One call, of one row of logits in no order.
 fn call(device: &mut Emulated, vocab: usize, k: usize) -> Result<Answer, Trouble> {
     let values: Vec<f64> = (0..vocab).map(|i| (i * 7919 % 1009) as f64 / 100.0).collect();
-    let logits = Tensor::from_f64(DType::Float32, [1, 1, vocab], &values);
-    let outputs = [DType::Float32, DType::Int64].map(|dtype| TensorSpec::new(dtype, [1, 1, k]));
-    device.call(&Call {
-        operation: "softmax_topk",
-        inputs: vec![Argument::Tensor(&logits), Argument::Integer(k as i64)],
-        outputs: outputs.to_vec(),
-        makes: None,
-    })
+    ask(device, &values, k)
 }
 
 /// PTX without one barrier of a kernel; none where it has no more.
