@@ -654,7 +654,7 @@ template <typename L> struct Stream {
     long long apart;
     // Tiles are wholly of the row that begin less than `whole` logits after its begin.
     int tile, whole, begin, end, passes, pass, left;
-    // Of the slots, the first of the tile that is worked on next.
+    // Of the slots, this thread's first of the tile that is worked on next.
     int here;
 
     __device__ __forceinline__ Stream(uint4 *slots, const typename L::Storage *row, int from, int begin, int end)
