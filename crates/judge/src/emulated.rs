@@ -215,7 +215,9 @@ impl Emulated {
         self.most_a_byte = self.most_a_byte.max(took as f64 / (bytes + FEW_BYTES) as f64);
         if took < AGAIN_MOST {
             let after = std::mem::replace(&mut self.memory, before.clone());
-            if self.record.may_hang_on_order(call.operation) {
+            let tells =
+                plan.launches.iter().any(|launch| self.kernels[&launch.kernel].tells_between_barriers());
+            if self.record.is_to_be_reordered(call.operation, tells) {
                 let pointers = lay_out(&mut self.memory);
                 let reverse = Way { schedule: Schedule::Reverse, ..Way::default() };
                 if self.launch_all(call.operation, &plan, &pointers, reverse, None).is_ok() {

@@ -200,6 +200,19 @@ pub struct Kernel {
     pub formats: Vec<Format>,
 }
 
+impl Kernel {
+    /// Whether threads may tell each other anything but what barriers order: by atomic operations, by volatile or ordered accesses, by barriers at which
+    /// only some wait, or by which lanes go together. Without that and without races, every order of threads has the same results.
+    pub fn tells_between_barriers(&self) -> bool {
+        self.code.iter().any(|inst| match inst.op {
+            Op::Load(access) | Op::Store(access) => access.order != Order::Weak,
+            Op::Atomic(..) | Op::Mbarrier { .. } | Op::ActiveMask => true,
+            Op::Barrier(kind, _) => kind == Barrier::Arrive || inst.b != Reg::NONE,
+            _ => false,
+        })
+    }
+}
+
 /// A call of `vprintf` or of `__assertfail`, whose arguments lie in local memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Format {

@@ -13,6 +13,9 @@ use crate::{Case, Dimension, Finding, Outcome, Severity};
 /// Characters that are kept of what a launch printed.
 pub(super) const PRINTED_MOST: usize = 400;
 
+/// Calls of an operation that are made again in another order whatever kernels do.
+const REORDERED_ANYHOW: usize = 16;
+
 /// A fault, the cases in which it came up, and the call in which it did first.
 #[derive(Debug, Clone)]
 pub(super) struct Seen {
@@ -66,8 +69,8 @@ pub(super) struct Record {
     pub invalid: bool,
     /// Operations whose results differ between two orders, and in which case and by which buffer first.
     unordered: BTreeMap<&'static str, (usize, String)>,
-    /// Calls whose results were compared between two orders.
-    reordered: usize,
+    /// Calls whose results were compared between two orders, by operation.
+    reordered: BTreeMap<&'static str, usize>,
     /// What kernels printed first, by kernel: in which case, in which call, and the text.
     printed: BTreeMap<String, (usize, String, String)>,
     pub instructions: u64,
@@ -111,14 +114,17 @@ impl Record {
         }
     }
 
-    /// Whether results of an operation are still to be compared between two orders.
-    pub fn may_hang_on_order(&self, operation: &str) -> bool {
-        !self.invalid && !self.unordered.contains_key(operation)
+    /// Whether results of the present call are to be compared between two orders. Threads that do not race and tell each other nothing but at
+    /// barriers compute the same in any: where `tells` says that these do no more, only the first calls are, lest a race was missed.
+    pub fn is_to_be_reordered(&self, operation: &str, tells: bool) -> bool {
+        let tried = self.reordered.get(operation).copied().unwrap_or(0);
+        let may_differ = tells || tried < REORDERED_ANYHOW;
+        may_differ && !self.invalid && !self.unordered.contains_key(operation)
     }
 
     /// Notes a call that was made in another order, and the buffer that holds something else after it, if one does.
     pub fn compared(&mut self, operation: &'static str, differing: Option<String>) {
-        self.reordered += 1;
+        *self.reordered.entry(operation).or_default() += 1;
         if let Some(buffer) = differing {
             self.unordered.insert(operation, (self.case, buffer));
         }
@@ -166,18 +172,25 @@ impl Record {
             let known = self.printed.entry(kernel).or_insert_with(|| found.clone());
             *known = found.min(known.clone());
         }
-        self.reordered += other.reordered;
+        for (operation, count) in other.reordered {
+            *self.reordered.entry(operation).or_default() += count;
+        }
         self.instructions += other.instructions;
         self.launched |= other.launched;
     }
 
+    /// Calls whose results were compared between two orders.
+    pub fn reordered(&self) -> usize {
+        self.reordered.values().sum()
+    }
+
     /// What came of running calls again in another order; none if no call was.
     pub fn repeats(&self) -> Option<Repeats> {
-        let tried =
-            format!("{} calls, run again with blocks, warps and lanes in reverse order", self.reordered);
+        let reordered = self.reordered();
+        let tried = format!("{reordered} calls, run again with blocks, warps and lanes in reverse order");
         let differs = self.unordered.iter().next();
         let differs = differs.map(|(operation, (_, buffer))| format!("{operation} gives another `{buffer}`"));
-        (self.reordered > 0).then_some(Repeats { tried, differs })
+        (reordered > 0).then_some(Repeats { tried, differs })
     }
 
     /// What was wrong with how kernels did their work in these cases, whatever their answers were; a pass if nothing was.

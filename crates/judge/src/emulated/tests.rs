@@ -293,6 +293,23 @@ fn what_a_kernel_prints_is_noted_and_costs_nothing() {
 }
 
 #[test]
+fn calls_are_made_in_another_order_where_that_may_matter_and_else_sometimes() {
+    let reordered = |body: &str| {
+        let ptx = format!(
+            ".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 p0) {{\n\
+             .reg .b32 %r<2>; .reg .b64 %rd<2>; .reg .pred %p<1>;\nld.param.u64 %rd0, [p0]; mov.u32 %r0, %tid.x; mov.u32 %r1, 0;\n{body}\nret;\n}}\n"
+        );
+        let mut device = one_kernel("block = [32]\narguments = [\"probs\"]", &ptx);
+        for _ in 0..40 {
+            ask(&mut device, &[0.0; 2], 1).expect("an answer");
+        }
+        device.record.reordered()
+    };
+    assert_eq!(reordered("setp.ne.u32 %p0, %r0, 0; @!%p0 st.global.u32 [%rd0], %r1;"), 16);
+    assert_eq!(reordered("red.global.add.u32 [%rd0], %r1;"), 40);
+}
+
+#[test]
 fn two_devices_see_what_one_does() {
     let racing = |index| {
         let without = |ptx: String| without_barrier(&ptx, "softmax_topk_f32", index).expect("a barrier");

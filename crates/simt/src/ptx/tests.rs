@@ -663,6 +663,30 @@ fn immediates_parameters_and_special_registers_are_presets() {
 }
 
 #[test]
+fn threads_tell_each_other_things_between_barriers_by_what_is_not_plain() {
+    let tells = |body: &str| lowered(body).tells_between_barriers();
+    for plain in [
+        "ld.global.u32 %r1, [%rd1];",
+        "st.shared.u32 [%r1], %r2;",
+        "bar.sync 0;",
+        "shfl.sync.idx.b32 %r1, %r2, 0, 31, -1;",
+    ] {
+        assert!(!tells(plain), "{plain}");
+    }
+    for telling in [
+        "ld.volatile.global.u32 %r1, [%rd1];",
+        "st.release.gpu.global.u32 [%rd1], %r2;",
+        "red.global.add.u32 [%rd1], %r2;",
+        "atom.shared.add.u32 %r1, [%r2], 1;",
+        "activemask.b32 %r1;",
+        "bar.arrive 1, 64;",
+        "bar.sync 1, 64;",
+    ] {
+        assert!(tells(telling), "{telling}");
+    }
+}
+
+#[test]
 fn a_register_that_is_written_twice_or_under_a_guard_is_none() {
     assert_eq!(
         ops("mov.u32 %r1, 1; mov.u32 %r1, 2; @%p1 mov.u32 %r2, 3; st.global.v2.u32 [%rd1], {%r1, %r2};")[..3],
