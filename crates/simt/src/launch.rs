@@ -48,6 +48,9 @@ pub struct Launch {
     pub arguments: Vec<Argument>,
 }
 
+/// Multiprocessors of the device that is emulated: those of an H100 or H200.
+pub const MULTIPROCESSORS: u32 = 132;
+
 /// In which order blocks, warps and diverged lanes run. Each repeats exactly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Schedule {

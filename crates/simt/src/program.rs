@@ -119,9 +119,9 @@ pub enum Special {
     LanemaskLe,
     LanemaskGt,
     LanemaskGe,
-    /// `%smid`: always 0.
+    /// `%smid`: 0 where blocks run from the first to the last, and any in other orders.
     Smid,
-    /// `%nsmid`: always 1.
+    /// `%nsmid`: [`MULTIPROCESSORS`](crate::launch::MULTIPROCESSORS).
     Nsmid,
     /// `%gridid`: always 0.
     Gridid,
@@ -202,8 +202,12 @@ pub struct Kernel {
 
 impl Kernel {
     /// Whether threads may tell each other anything but what barriers order: by atomic operations, by volatile or ordered accesses, by barriers at which
-    /// only some wait, or by which lanes go together. Without that and without races, every order of threads has the same results.
+    /// only some wait, or by which lanes or blocks go together. Without that and without races, every order of threads has the same results.
     pub fn tells_between_barriers(&self) -> bool {
+        let is_place = |(_, preset): &(Reg, Preset)| *preset == Preset::Special(Special::Smid);
+        if self.presets32.iter().any(is_place) {
+            return true;
+        }
         self.code.iter().any(|inst| match inst.op {
             Op::Load(access) | Op::Store(access) => access.order != Order::Weak,
             Op::Atomic(..) | Op::Mbarrier { .. } | Op::ActiveMask => true,

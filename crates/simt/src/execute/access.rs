@@ -3,7 +3,7 @@
 
 use crate::address;
 use crate::alu;
-use crate::memory::Bitmap;
+use crate::memory::{Bitmap, Role};
 use crate::program::{Access, Atomic, AtomicType, Inst, Kernel, LANES, Order, Reg, Scope, Space};
 
 use super::Machine;
@@ -95,11 +95,16 @@ impl Machine<'_> {
         }
     }
 
-    /// Counts what was looked at, unless it shows the same `again`: whoever waits looks as often as it is let, so only the first time costs.
+    /// Counts what was looked at, unless it shows the same `again`: whoever waits looks as often as it is let, so only the first time costs. Nobody
+    /// waits for an input to change.
     fn settle_looks(&mut self, again: bool, request: &Request) {
         let mut looks = std::mem::take(&mut self.looks);
-        for (group, mask) in looks.drain(..).filter(|_| !again) {
-            self.count(&group, mask, request);
+        for (group, mask) in looks.drain(..) {
+            let is_input =
+                matches!(group.target, Target::Global(place) if self.memory.at(place).role() == Role::Input);
+            if !again || is_input {
+                self.count(&group, mask, request);
+            }
         }
         self.looks = looks;
     }

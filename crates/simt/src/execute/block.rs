@@ -13,6 +13,8 @@ use super::warp::{Pause, Warp};
 
 /// Instructions after which a warp lets others go on.
 const TURN: u32 = 4096;
+/// In reverse a warp gets far ahead of the others, unless it waits for them: being late is no barrier.
+const LONG_TURN: u32 = 1 << 17;
 
 /// What came of letting a block run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -156,7 +158,8 @@ impl Block {
                 }
                 let turn = match machine.schedule {
                     Schedule::Random(_) => 1 + machine.draw() as u32 % 256,
-                    Schedule::Forward | Schedule::Reverse => TURN,
+                    Schedule::Forward => TURN,
+                    Schedule::Reverse => LONG_TURN,
                 };
                 advanced = true;
                 let mut warp = std::mem::take(&mut self.warps[index]);

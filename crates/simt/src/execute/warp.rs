@@ -6,7 +6,7 @@
 
 use crate::alu;
 use crate::fault::Kind;
-use crate::launch::Schedule;
+use crate::launch::{MULTIPROCESSORS, Schedule};
 use crate::memory::POISON;
 use crate::program::{Inst, Kernel, LANES, NEVER, Op, Order, Preset, Reg, Scope, Special};
 use crate::registers::Registers;
@@ -66,6 +66,9 @@ const LOOKS: u32 = 8;
 /// Looks that show the same as the one before, after which others get their turn.
 const IDLE: u32 = 4;
 
+/// What a look takes of a long turn: who looks may wait for another.
+const LOOK: u32 = 32;
+
 /// To whom lanes that look at what others may change give way.
 #[derive(Debug, Clone, Copy)]
 enum Other {
@@ -120,8 +123,8 @@ impl Warp {
         self.looks = 0;
         self.worked();
         self.waits = false;
-        let moved = |preset: &Preset| matches!(preset, Preset::Special(Special::Ctaid(_)));
-        // Nothing writes to presets, so of another block only its own index is new.
+        let moved = |preset: &Preset| matches!(preset, Preset::Special(Special::Ctaid(_) | Special::Smid));
+        // Nothing writes to presets, so of another block only its own index and place are new.
         if self.filled {
             self.fill(ctaid, machine, moved);
         } else {
@@ -158,8 +161,9 @@ impl Warp {
                 Special::LanemaskLe => u32::MAX >> (31 - lane),
                 Special::LanemaskGt => !(u32::MAX >> (31 - lane)),
                 Special::LanemaskGe => u32::MAX << lane,
-                Special::Smid | Special::Gridid => 0,
-                Special::Nsmid => 1,
+                Special::Smid => machine.multiprocessor(ctaid),
+                Special::Nsmid => MULTIPROCESSORS,
+                Special::Gridid => 0,
                 Special::DynamicShared => machine.launch.shared,
                 Special::TotalShared => kernel.shared_bytes + machine.launch.shared,
             }
@@ -241,6 +245,7 @@ impl Warp {
     ) -> Pause {
         let kernel = machine.kernel;
         let mut left = turn;
+        let look = if machine.schedule == Schedule::Reverse { LOOK } else { 0 };
         'fragments: loop {
             let Some(current) = self.next(machine) else {
                 if self.live == 0 {
@@ -388,7 +393,7 @@ impl Warp {
                             match self.gives_way(current, pc) {
                                 Some(Other::Lanes) => continue 'fragments,
                                 Some(Other::Warps) => return Pause::Idle,
-                                None => {}
+                                None => left = left.saturating_sub(look),
                             }
                         }
                     }
@@ -417,7 +422,7 @@ impl Warp {
                         match self.gives_way(current, pc) {
                             Some(Other::Lanes) => continue 'fragments,
                             Some(Other::Warps) => return Pause::Idle,
-                            None => {}
+                            None => left = left.saturating_sub(look),
                         }
                     }
                     Op::Fence(scope) => {
