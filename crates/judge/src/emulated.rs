@@ -27,9 +27,6 @@ use crate::evidence::Repeats;
 use crate::measure::Weighed;
 use crate::{Case, Finding, Subject};
 
-/// What launches are planned for: the multiprocessors of an H100 or H200.
-const MULTIPROCESSORS: i32 = 132;
-
 /// Warp instructions that a call may take: some seconds, and of large buffers more, for who looks at each byte again and again.
 const CALL_MOST: RangeInclusive<u64> = 1 << 24..=1 << 28;
 const BYTE_MOST: u64 = 1 << 11;
@@ -41,19 +38,20 @@ const ENDED_LEAST: u64 = 1 << 22;
 /// As of so many bytes the instructions of a call count that do not hang on how many there are.
 const FEW_BYTES: u64 = 1 << 16;
 
+/// Threads that a multiprocessor has room for, and bytes that its first cache holds.
+const THREADS_OF_MULTIPROCESSOR: u64 = 2048;
+const FIRST_CACHE: u64 = 256 << 10;
+
 /// How long the launches of a call may take, whatever their instructions are.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What module variables may take of a submission's memory: emulated, they are there several times.
 const VARIABLES_PART: u64 = 8;
 
-/// A call that took more is not made again in another order, or with other contents of what nobody has written.
-const AGAIN_MOST: u64 = 1 << 22;
-
 /// What nobody has written may hold: nothing set, as flags and counters like it; numbers larger than any other; NaN and -1.
 const FILLS: [u8; 3] = [0x00, 0x7B, 0xFF];
 
-/// Calls that are made again with each of them for a place in a kernel.
+/// Calls that are made again with each of them for a place in a kernel, and with what the call itself has left in its scratch.
 const FILLED_WHOLLY: usize = 16;
 
 /// How a call is made: in which order, and with what where nobody has written.
@@ -61,6 +59,19 @@ const FILLED_WHOLLY: usize = 16;
 struct Way {
     schedule: Schedule,
     fill: u8,
+}
+
+/// Why a call came to nothing.
+struct Ended {
+    trouble: Trouble,
+    /// Whether it took more than it may.
+    is_endless: bool,
+}
+
+impl From<Ended> for Trouble {
+    fn from(ended: Ended) -> Trouble {
+        ended.trouble
+    }
 }
 
 impl Default for Way {
@@ -82,8 +93,9 @@ pub struct Emulated {
     record: Record,
     traffic: Traffic,
     scratch: u64,
-    /// Bytes that were written of variables of the module, by name.
+    /// The most bytes that a call has written of variables of the module, by name, and what the present one has.
     variables: BTreeMap<String, u64>,
+    written: BTreeMap<String, u64>,
     most_bytes: u64,
     /// The most warp instructions for a byte, and for each of [`FEW_BYTES`], that a call took which ended.
     most_a_byte: f64,
@@ -144,6 +156,7 @@ impl Emulated {
             traffic: Traffic::default(),
             scratch: 0,
             variables: BTreeMap::new(),
+            written: BTreeMap::new(),
             most_bytes: 0,
             most_a_byte: 0.0,
             was_endless: false,
@@ -192,14 +205,19 @@ impl Emulated {
         let missing = || Fault::Refused { message: "the state is gone".to_owned() };
         let held = using.map(|id| self.states.get(&id).cloned().ok_or_else(missing)).transpose()?;
         let state = held.as_ref().map(|held| &held.state);
-        let plan = self.launches.plan(self.challenge, call, state, MULTIPROCESSORS).map_err(Fault::from)?;
+        let plan = self
+            .launches
+            .plan(self.challenge, call, state, simt::MULTIPROCESSORS as i32)
+            .map_err(Fault::from)?;
         let bytes: u64 = plan.buffers.iter().map(Buffer::size_bytes).sum();
         if bytes > self.limit_bytes {
             return Err(Fault::Memory { limit_bytes: self.limit_bytes }.into());
         }
         self.most_bytes = self.most_bytes.max(bytes);
         let is_scratch = |buffer: &&Buffer| buffer.role == Role::Scratch;
-        self.scratch = plan.buffers.iter().filter(is_scratch).map(Buffer::size_bytes).sum();
+        let scratch: u64 = plan.buffers.iter().filter(is_scratch).map(Buffer::size_bytes).sum();
+        self.scratch =
+            scratch + plan.launches.iter().map(|launch| self.local_bytes(launch)).max().unwrap_or(0);
         let before = self.memory.clone();
         let lay_out = |memory: &mut Memory| -> Vec<Pointer> {
             let states = held.as_ref().map(|held| &held.buffers);
@@ -208,41 +226,76 @@ impl Emulated {
         let pointers = lay_out(&mut self.memory);
         let began = self.record.instructions;
         let during = describe(call);
-        self.record.of_values.clear();
+        self.record.begin_call(call.operation);
+        self.written.clear();
         self.launch_all(call.operation, &plan, &pointers, Way::default(), Some(&during))?;
-        let buffers = self.memory.take();
+        let mut buffers = self.memory.take();
+        let mut after = std::mem::replace(&mut self.memory, before.clone());
         let took = self.record.instructions - began;
         self.most_a_byte = self.most_a_byte.max(took as f64 / (bytes + FEW_BYTES) as f64);
-        if took < AGAIN_MOST {
-            let after = std::mem::replace(&mut self.memory, before.clone());
-            let tells =
-                plan.launches.iter().any(|launch| self.kernels[&launch.kernel].tells_between_barriers());
-            if self.record.is_to_be_reordered(call.operation, tells) {
-                let pointers = lay_out(&mut self.memory);
-                let reverse = Way { schedule: Schedule::Reverse, ..Way::default() };
-                if self.launch_all(call.operation, &plan, &pointers, reverse, None).is_ok() {
-                    let differing = self.differing(&plan, &buffers);
-                    self.record.compared(call.operation, differing);
+        if self.record.is_affordable(took) {
+            if before.has_kept() && self.record.is_to_be_made_anew() {
+                self.memory = Memory::new();
+                let differing = self.again(call.operation, &plan, &lay_out, &buffers, Way::default(), |_| ());
+                if let Some(what) = differing.unwrap_or_else(|_| Some("end".to_owned())) {
+                    self.record.remembers(call.operation, what);
                 }
             }
             if let Some(tried) = self.record.tried() {
                 let mut matters = false;
-                for &fill in fills(tried) {
-                    self.memory = before.clone();
-                    let pointers = lay_out(&mut self.memory);
-                    self.memory.refill(fill);
+                let left = buffers.clone();
+                let leaves = |memory: &mut Memory| memory.leave(&left);
+                let mut fill_with = |device: &mut Self, fill: u8, fill_in: &dyn Fn(&mut Memory)| {
+                    device.memory = before.clone();
                     let way = Way { fill, ..Way::default() };
-                    let ran = self.launch_all(call.operation, &plan, &pointers, way, None);
+                    let differing = device.again(call.operation, &plan, &lay_out, &buffers, way, fill_in);
                     // What modules keep comes into the next call.
-                    matters |= ran.is_err()
-                        || self.differing(&plan, &buffers).is_some()
-                        || !self.memory.keeps_what(&after);
+                    matters |= !matches!(differing, Ok(None)) || !device.memory.keeps_what(&after);
+                };
+                for &fill in fills(tried) {
+                    fill_with(self, fill, &|memory| memory.refill(fill));
+                }
+                if tried < FILLED_WHOLLY {
+                    fill_with(self, Way::default().fill, &leaves);
                 }
                 self.record.settle(matters);
             }
-            self.memory = after;
         }
+        let tells = plan.launches.iter().any(|launch| self.kernels[&launch.kernel].tells_between_barriers());
+        if self.record.is_to_be_reordered(tells, took) {
+            self.memory = before;
+            let way = Way { schedule: self.record.other_order(), ..Way::default() };
+            match self.again(call.operation, &plan, &lay_out, &buffers, way, |_| ()) {
+                Ok(differing) => {
+                    if differing.is_some() {
+                        // The court holds against the oracle what it would have got in this order.
+                        buffers = self.memory.take();
+                        after = std::mem::take(&mut self.memory);
+                    }
+                    self.record.compared(call.operation, differing);
+                }
+                Err(Ended { is_endless: true, .. }) => {}
+                Err(Ended { trouble, .. }) => self.record.stopped(call.operation, trouble.to_string()),
+            }
+        }
+        self.memory = after;
         self.finish(call, plan, using, held, buffers)
+    }
+
+    /// Makes a call again in what its memory holds, and tells the buffer that holds something else than at first, if one does.
+    fn again(
+        &mut self,
+        operation: &str,
+        plan: &Plan,
+        lay_out: &dyn Fn(&mut Memory) -> Vec<Pointer>,
+        first: &[memory::Buffer],
+        way: Way,
+        fill_in: impl Fn(&mut Memory),
+    ) -> Result<Option<String>, Ended> {
+        let pointers = lay_out(&mut self.memory);
+        fill_in(&mut self.memory);
+        self.launch_all(operation, plan, &pointers, way, None)?;
+        Ok(self.differing(plan, first))
     }
 
     /// Runs all launches of a call, and notes what they did unless it is done again.
@@ -253,7 +306,7 @@ impl Emulated {
         pointers: &[Pointer],
         way: Way,
         during: Option<&str>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), Ended> {
         let mut used: BTreeMap<usize, f64> = BTreeMap::new();
         let bytes: u64 = plan.buffers.iter().map(Buffer::size_bytes).sum();
         let mut left = u32::try_from(self.call_most(bytes)).expect("the most there may be fits");
@@ -262,15 +315,17 @@ impl Emulated {
             let patience = until.saturating_duration_since(Instant::now());
             let Way { schedule, fill } = way;
             let settings = Settings { schedule, limit: left, patience, fill, results_only: during.is_none() };
-            let report = self.launch(launch, pointers, &settings).map_err(|refusal| Fault::Launch {
-                message: format!("tribunal.toml, [operation.{operation}] `{}`: {refusal}", launch.kernel),
+            let report = self.launch(launch, pointers, &settings).map_err(|refusal| {
+                let message =
+                    format!("tribunal.toml, [operation.{operation}] `{}`: {refusal}", launch.kernel);
+                Ended { trouble: Fault::Launch { message }.into(), is_endless: false }
             })?;
             left = left.saturating_sub(u32::try_from(report.meter.instructions).unwrap_or(u32::MAX));
             let Some(during) = during else {
                 if report.finished {
                     continue;
                 }
-                return Err(stopped(&report).into());
+                return Err(stopped(&report));
             };
             for (index, (buffer, meter)) in plan.buffers.iter().zip(&report.meter.buffers).enumerate() {
                 let traffic = self.traffic.buffers.entry(buffer.name.clone()).or_default();
@@ -285,7 +340,7 @@ impl Emulated {
             self.record.note(&report, during);
             self.was_endless |= report.faults.iter().any(|fault| fault.kind == Kind::Endless);
             if !report.finished {
-                return Err(stopped(&report).into());
+                return Err(stopped(&report));
             }
         }
         if during.is_some() {
@@ -300,6 +355,15 @@ impl Emulated {
             }
         }
         Ok(())
+    }
+
+    /// Bytes of local memory of the blocks that run at once, but for what the first cache of a multiprocessor could hold of each.
+    fn local_bytes(&self, launch: &Launch) -> u64 {
+        let product = |axes: [u32; 3]| axes.iter().map(|&axis| u64::from(axis)).product::<u64>();
+        let threads = product(launch.block).max(1);
+        let of_block = threads * u64::from(self.kernels[&launch.kernel].local_bytes);
+        let at_once = u64::from(simt::MULTIPROCESSORS) * THREADS_OF_MULTIPROCESSOR / threads;
+        of_block.saturating_sub(FIRST_CACHE) * product(launch.grid).min(at_once)
     }
 
     /// Warp instructions that a call on so many bytes may take.
@@ -318,8 +382,11 @@ impl Emulated {
         for (variable, meter) in variables.filter(|(variable, _)| variable.space != Space::Const) {
             let name = format!("__device__ {}", variable.name);
             self.traffic.buffers.entry(name.clone()).or_default().add(meter);
-            let written = self.variables.entry(name).or_default();
-            *written = (*written).max(SECTOR * meter.unique_sectors_written);
+            // Launches of a call may write one part of it each.
+            let written = self.written.entry(name.clone()).or_default();
+            *written += SECTOR * meter.unique_sectors_written;
+            let most = self.variables.entry(name).or_default();
+            *most = (*written).min(variable.bytes.len().next_multiple_of(SECTOR as usize) as u64).max(*most);
         }
     }
 
@@ -481,10 +548,12 @@ fn check_signature(launched: &Signature<'_>, kernel: &Kernel) -> Result<(), Stri
 }
 
 /// What a fault that ends a launch is to a call.
-fn stopped(report: &Report) -> Fault {
+fn stopped(report: &Report) -> Ended {
     let fault = report.faults.iter().find(|fault| fault.kind.ends());
     let message = fault.map_or_else(|| "it did not finish".to_owned(), ToString::to_string);
-    Fault::Device { message: format!("kernel `{}`, {message}", report.kernel) }
+    let message = format!("kernel `{}`, {message}", report.kernel);
+    let is_endless = fault.is_some_and(|fault| fault.kind == Kind::Endless);
+    Ended { trouble: Fault::Device { message }.into(), is_endless }
 }
 
 impl Subject for Emulated {
@@ -512,7 +581,7 @@ impl Subject for Emulated {
     }
 
     fn begin(&mut self, case: usize) {
-        self.record.case = case;
+        self.record.begin(case);
     }
 
     fn doubt(&mut self, invalid: bool) {

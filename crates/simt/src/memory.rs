@@ -146,6 +146,16 @@ impl Buffer {
         }
     }
 
+    /// Puts what another buffer of its size holds where nobody wrote.
+    pub fn leave(&mut self, left: &Buffer) {
+        let Some(written) = &self.written else { return };
+        for (index, (byte, left)) in self.bytes.iter_mut().zip(&left.bytes).enumerate() {
+            if !written.has(index, 1) {
+                *byte = *left;
+            }
+        }
+    }
+
     /// Whether the same bytes of both are written, and hold the same.
     pub fn holds_what(&self, other: &Buffer) -> bool {
         match (&self.written, &other.written) {
@@ -209,6 +219,18 @@ impl Memory {
     /// Puts something else where nobody wrote to a buffer.
     pub fn refill(&mut self, fill: u8) {
         self.buffers.iter_mut().for_each(|buffer| buffer.refill(fill));
+    }
+
+    /// Puts what buffers held after a launch where nobody wrote to those of scratch, which are made in the same order.
+    pub fn leave(&mut self, left: &[Buffer]) {
+        let scratch = self.buffers.iter_mut().zip(left).filter(|(buffer, _)| buffer.role == Role::Scratch);
+        scratch.for_each(|(buffer, left)| buffer.leave(left));
+    }
+
+    /// Whether variables of the module hold something else than when it was loaded.
+    pub fn has_kept(&self) -> bool {
+        let loaded = self.module.iter().flat_map(|module| module.iter());
+        self.variables.iter().zip(loaded).any(|(held, loaded)| held.bytes != loaded.bytes)
     }
 
     /// Whether the variables of the module hold what they do in another memory.

@@ -1,9 +1,10 @@
 //! What a device saw kernels do, case by case.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use tribunal_simt::fault::{self, Kind};
-use tribunal_simt::launch::Report;
+use tribunal_simt::launch::{Report, Schedule};
 
 use crate::evidence::Repeats;
 use crate::examine::finding_about;
@@ -13,8 +14,12 @@ use crate::{Case, Dimension, Finding, Outcome, Severity};
 /// Characters that are kept of what a launch printed.
 pub(super) const PRINTED_MOST: usize = 400;
 
-/// Calls of an operation that are made again in another order whatever kernels do.
-const REORDERED_ANYHOW: usize = 16;
+/// Calls of an operation in a case that are made again in another order whatever kernels do, and again as if they were the first of all.
+const AGAIN_ANYHOW: usize = 2;
+
+/// Instructions of warps beyond which a call is made again in the first cases only: who takes long is not left alone for it.
+const AGAIN_MOST: u64 = 1 << 22;
+const FIRST_CASES: usize = 4;
 
 /// A fault, the cases in which it came up, and the call in which it did first.
 #[derive(Debug, Clone)]
@@ -62,15 +67,24 @@ impl Seen {
 pub(super) struct Record {
     pub seen: Vec<Seen>,
     /// Which of them the present call used values in that nobody gave.
-    pub of_values: Vec<usize>,
+    of_values: Vec<usize>,
     /// The case that is tried.
-    pub case: usize,
+    case: usize,
+    /// Calls in it, by operation.
+    calls: BTreeMap<&'static str, usize>,
     /// Whether calls are such that must be refused.
     pub invalid: bool,
+    /// Operations that were asked for, but in calls that must be refused.
+    asked: BTreeSet<&'static str>,
     /// Operations whose results differ between two orders, and in which case and by which buffer first.
     unordered: BTreeMap<&'static str, (usize, String)>,
+    /// Operations that do not come to their end in another order: in which case first, and why.
+    stopped: BTreeMap<&'static str, (usize, String)>,
     /// Calls whose results were compared between two orders, by operation.
     reordered: BTreeMap<&'static str, usize>,
+    /// The present call's operation, and those whose results hang on what earlier calls left in variables: in which case and by which buffer first.
+    operation: &'static str,
+    remembering: BTreeMap<&'static str, (usize, String)>,
     /// What kernels printed first, by kernel: in which case, in which call, and the text.
     printed: BTreeMap<String, (usize, String, String)>,
     pub instructions: u64,
@@ -78,6 +92,22 @@ pub(super) struct Record {
 }
 
 impl Record {
+    /// A case is tried. How its calls are made again is a matter of it alone, so that it does not hang on what else a device has tried.
+    pub fn begin(&mut self, case: usize) {
+        self.case = case;
+        self.calls.clear();
+    }
+
+    /// A call is made.
+    pub fn begin_call(&mut self, operation: &'static str) {
+        self.operation = operation;
+        *self.calls.entry(operation).or_default() += 1;
+        self.of_values.clear();
+        if !self.invalid {
+            self.asked.insert(operation);
+        }
+    }
+
     /// Keeps the faults that are new, and what a kernel printed first.
     pub fn note(&mut self, report: &Report, during: &str) {
         self.instructions += report.meter.instructions;
@@ -114,20 +144,56 @@ impl Record {
         }
     }
 
+    /// As the how-manieth of its operation in the case the present call is made.
+    fn turn(&self) -> usize {
+        self.calls.get(self.operation).copied().unwrap_or(0)
+    }
+
+    /// Whether the present call is made again, where it took so many instructions.
+    pub fn is_affordable(&self, took: u64) -> bool {
+        took < AGAIN_MOST
+    }
+
     /// Whether results of the present call are to be compared between two orders. Threads that do not race and tell each other nothing but at
-    /// barriers compute the same in any: where `tells` says that these do no more, only the first calls are, lest a race was missed.
-    pub fn is_to_be_reordered(&self, operation: &str, tells: bool) -> bool {
-        let tried = self.reordered.get(operation).copied().unwrap_or(0);
-        let may_differ = tells || tried < REORDERED_ANYHOW;
-        may_differ && !self.invalid && !self.unordered.contains_key(operation)
+    /// barriers compute the same in any: where `tells` says that these do no more, only the first calls of a case are, lest a race was missed.
+    pub fn is_to_be_reordered(&self, tells: bool, took: u64) -> bool {
+        let is_affordable = self.is_affordable(took) || self.case < FIRST_CASES && self.turn() == 1;
+        !self.invalid && is_affordable && (tells || self.turn() <= AGAIN_ANYHOW)
+    }
+
+    /// Calls of an operation whose results were compared between two orders.
+    fn reordered_of(&self, operation: &str) -> usize {
+        self.reordered.get(operation).copied().unwrap_or(0)
+    }
+
+    /// The other order in which the present call is made: in reverse, where whole blocks and warps get ahead of others, or one in which all take turns
+    /// at odd moments.
+    pub fn other_order(&self) -> Schedule {
+        let turn = self.turn();
+        if turn % 2 == 1 { Schedule::Reverse } else { Schedule::Random(turn as u64) }
     }
 
     /// Notes a call that was made in another order, and the buffer that holds something else after it, if one does.
     pub fn compared(&mut self, operation: &'static str, differing: Option<String>) {
         *self.reordered.entry(operation).or_default() += 1;
         if let Some(buffer) = differing {
-            self.unordered.insert(operation, (self.case, buffer));
+            self.unordered.entry(operation).or_insert((self.case, buffer));
         }
+    }
+
+    /// Notes a call that does not come to its end in another order.
+    pub fn stopped(&mut self, operation: &'static str, why: String) {
+        self.stopped.entry(operation).or_insert((self.case, why));
+    }
+
+    /// Whether the present call is to be made again with variables as they were loaded.
+    pub fn is_to_be_made_anew(&self) -> bool {
+        !self.invalid && self.turn() <= AGAIN_ANYHOW
+    }
+
+    /// Notes what holds something else when a call finds variables as they were loaded.
+    pub fn remembers(&mut self, operation: &'static str, what: String) {
+        self.remembering.entry(operation).or_insert((self.case, what));
     }
 
     /// Of values that nobody gave and the present call used: in how many calls it was tried already whether results hang on them, of that of which
@@ -164,14 +230,11 @@ impl Record {
             }
         }
         self.seen.sort_by_key(Seen::order);
-        for (operation, found) in other.unordered {
-            let known = self.unordered.entry(operation).or_insert_with(|| found.clone());
-            *known = found.min(known.clone());
-        }
-        for (kernel, found) in other.printed {
-            let known = self.printed.entry(kernel).or_insert_with(|| found.clone());
-            *known = found.min(known.clone());
-        }
+        keep_first(&mut self.unordered, other.unordered);
+        keep_first(&mut self.stopped, other.stopped);
+        keep_first(&mut self.remembering, other.remembering);
+        keep_first(&mut self.printed, other.printed);
+        self.asked.extend(other.asked);
         for (operation, count) in other.reordered {
             *self.reordered.entry(operation).or_default() += count;
         }
@@ -184,13 +247,18 @@ impl Record {
         self.reordered.values().sum()
     }
 
-    /// What came of running calls again in another order; none if no call was.
+    /// What came of running calls again in another order; none if some operation was never compared, and none is known to differ.
     pub fn repeats(&self) -> Option<Repeats> {
-        let reordered = self.reordered();
-        let tried = format!("{reordered} calls, run again with blocks, warps and lanes in reverse order");
+        let tried =
+            format!("{} calls, run again with blocks, warps and lanes in another order", self.reordered());
         let differs = self.unordered.iter().next();
         let differs = differs.map(|(operation, (_, buffer))| format!("{operation} gives another `{buffer}`"));
-        (reordered > 0).then_some(Repeats { tried, differs })
+        let stops =
+            self.stopped.keys().next().map(|operation| format!("{operation} does not come to its end"));
+        let differs = stops.or(differs);
+        let is_known =
+            differs.is_some() || self.asked.iter().all(|operation| self.reordered_of(operation) > 0);
+        (is_known && !self.asked.is_empty()).then_some(Repeats { tried, differs })
     }
 
     /// What was wrong with how kernels did their work in these cases, whatever their answers were; a pass if nothing was.
@@ -214,7 +282,7 @@ impl Record {
                 None => name.to_owned(),
             };
             let effect = match seen.matters {
-                Some(false) => "; no result hangs on it: they are the same whatever is there",
+                Some(false) => "; no result hung on it, whatever was put there",
                 _ if seen.invalid => "; such a call must be refused",
                 _ => "",
             };
@@ -251,7 +319,41 @@ impl Record {
                 ..failed(&about, "same_in_any_order", dimension, minor, message, "order_dependent")
             });
         }
+        for (operation, (case, why)) in &self.stopped {
+            let message = format!(
+                "{operation} does not come to its end when blocks, warps and lanes run in another order, as they may on a GPU at any time: {why}"
+            );
+            let about = format!("{SANITIZER}{operation}");
+            let (dimension, critical) = (Dimension::Correctness, Severity::Critical);
+            findings.push(Finding {
+                seen_in: smallest(&mut [*case].into_iter()),
+                ..failed(&about, "ends_in_any_order", dimension, critical, message, "order_dependent")
+            });
+        }
+        for (operation, (case, what)) in &self.remembering {
+            let message = format!(
+                "{operation} comes to another `{what}` when variables of the module hold what they did when it was loaded: what is kept between \
+                 calls belongs into a state"
+            );
+            let about = format!("{SANITIZER}{operation}");
+            let (dimension, critical) = (Dimension::Correctness, Severity::Critical);
+            findings.push(Finding {
+                seen_in: smallest(&mut [*case].into_iter()),
+                ..failed(&about, "same_in_a_new_module", dimension, critical, message, "kept_in_variables")
+            });
+        }
         findings
+    }
+}
+
+/// Adds what was found by others; of what both found, the first counts.
+fn keep_first<K: Ord, T: Ord>(known: &mut BTreeMap<K, T>, others: BTreeMap<K, T>) {
+    for (key, found) in others {
+        match known.entry(key) {
+            Entry::Vacant(free) => drop(free.insert(found)),
+            Entry::Occupied(mut taken) if found < *taken.get() => drop(taken.insert(found)),
+            Entry::Occupied(_) => {}
+        }
     }
 }
 
