@@ -118,7 +118,7 @@ static LISTINGS: &[Listing] = {
         Listing(Quick, F32, "shapes/normal", "1x1x1/1 2x2x5/5 3x1x33/10 1x3x31/31"),
         Listing(Standard, F32, "shapes/normal",
             "2x1x1/1 1x2x2/1 2x2x5/1 2x2x5/2 1x9x5/3 2x2x31/2 3x3x33/32 1x3x33/33 1x7x100/31 5x3x127/33 2x2x1000/256 \
-             2x3x1023/50 1x5x1025/10 1x3x2049/100"),
+             2x3x1023/50 1x5x1025/10 1x3x2049/100 1x1x1200/1100 1x2x8193/20"),
         Listing(Full, F32, "shapes/normal", "1x1x2/2 1x65x17/16 2x2x257/257 17x5x63/7 1x2x4097/1000 1x2x8191/8191"),
         Listing(Standard, F16, "shapes/normal", "1x3x5/2 3x3x33/10"),
         Listing(Standard, B16, "shapes/normal", "1x3x5/2 3x3x33/10"),
@@ -155,7 +155,7 @@ static LISTINGS: &[Listing] = {
         Listing(Standard, F32, "property/shifted", "2x2x500/20"),
         Listing(Standard, F32, "property/adds_up", "2x2x500/500"),
         Listing(Quick, F32, "batch/normal", "1x9x100/10"),
-        Listing(Standard, F32, "batch/normal", "3x11x257/16 1x2x100/10 1x130x50/4"),
+        Listing(Standard, F32, "batch/normal", "3x11x257/16 1x2x100/10 1x130x50/4 2x350x9/3"),
         Listing(Standard, F32, "batch/scales", "2x9x300/10"),
         Listing(Quick, F32, "batch/offsets", "2x4x100/5"),
         Listing(Full, F32, "batch/normal", "1x3000x64/5"),

@@ -66,7 +66,7 @@ static LISTINGS: &[Listing] = {
         Listing(Quick, "basic/chunks", "2x2x4x2x16x32/b32"),
         Listing(Standard, "basic/chunks", "2x2x4x2x16x32p8x9/b32 2x2x4x2x16x32/b16 2x2x4x2x32x32/b8 2x2x4x2x32x32/b4"),
         Listing(Standard, "shapes/prefill", "1x1x1x1x2x3/b32 1x2x6x1x10x17/b32 1x1x6x3x64x33/b32 2x1x8x8x128x9/b32 1x2x4x2x16x24p1x60/b32 \
-            1x3x4x2x16x24p7x14/b32 1x2x4x2x16x24p32x2/b32"),
+            1x3x4x2x16x24p7x14/b32 1x2x4x2x16x24p32x2/b32 1x2x12x3x100x12/b32 1x1x9x1x160x6/b32 1x2x4x2x20x12/b16"),
         Listing(Standard, "shapes/ragged", "4x7x3x1x6x20/b32 1x5x12x4x80x20p16x10/b32"),
         Listing(Quick, "edge/boundaries", "2x2x4x2x16x40p8x10/b32"),
         Listing(Standard, "edge/boundaries", "1x3x4x2x16x40/b32 1x2x2x1x16x40p8x10/b8 1x2x2x1x16x40p8x10/b4"),

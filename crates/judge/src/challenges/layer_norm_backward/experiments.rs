@@ -13,10 +13,13 @@ use crate::Severity;
 use crate::lead::Lead;
 use crate::report::{Report, Step, Stop};
 
+/// Caches that are alive at a time.
+const LAYERS: usize = 9;
+
 impl Trial<'_, '_, '_> {
-    /// Forward of A and B, then backward of A and of B.
+    /// Forwards of several problems of one shape, as the layers of a network are, then their backwards.
     pub(super) fn interleaved(&mut self) -> Step<()> {
-        let problems = vec![self.case.problem(self.court, 0), self.case.problem(self.court, 1)];
+        let problems = (0..LAYERS).map(|which| self.case.problem(self.court, which)).collect();
         self.interleave(problems)
     }
 
