@@ -286,6 +286,42 @@ fn who_arrives_without_waiting_still_runs() {
 }
 
 #[test]
+fn a_warp_arrives_once_however_its_lanes_came_there() {
+    // Lanes leave a loop one by one; then the first warp lets the second go.
+    let one_by_one = |within: &str| {
+        format!(
+            "setp.ge.u32 %p0, %r0, 32;\n@%p0 bra WAITS;\nmov.u64 %rd6, counter; mov.u32 %r5, 0;\n\
+             LOOP: setp.gt.u32 %p1, %r5, %r0;\n@%p1 bra LEFT;\n{within} add.u32 %r5, %r5, 1;\nbra LOOP;\n\
+             LEFT: st.global.u32 [%rd1], %r0;\nbar.arrive 1, 64;\nbra END;\nWAITS: bar.sync 1, 64;\n\
+             ld.global.u32 %r6, [%rd1+-128]; st.global.u32 [%rd1], %r6;\nEND:"
+        )
+    };
+    for within in ["", "red.global.add.u32 [%rd6], 1;", "ld.volatile.global.u32 %r4, [%rd6];"] {
+        let kernel = counting(&one_by_one(within));
+        for schedule in SCHEDULES {
+            let mut memory = Memory::new();
+            let x = with_u32s(&mut memory, "x", Role::Input, 0..1);
+            let y = room(&mut memory, "y", 64);
+            let report = run(&kernel, 1, 64, &mut memory, &[x, y], schedule);
+            assert_eq!((report.faults, report.finished), (vec![], true), "{within}, {schedule:?}");
+            assert!(u32s(&memory, y).iter().copied().eq((0..32).chain(0..32)), "{within}, {schedule:?}");
+        }
+    }
+    // In reverse, lanes go apart at volatile stores. Two warps let a third go.
+    let stores = "shr.u32 %r4, %r0, 5; setp.eq.u32 %p0, %r4, 2;\n@%p0 bra WAITS;\n\
+        st.volatile.shared.u32 [%rd3], %r0;\nbar.arrive 1, 96;\nbra END;\nWAITS: bar.sync 1, 96;\n\
+        ld.volatile.shared.u32 %r6, [%rd3+-256]; ld.volatile.shared.u32 %r7, [%rd3+-128];\n\
+        add.u32 %r6, %r6, %r7; st.global.u32 [%rd1], %r6;\nEND:";
+    clean(SHARED, &format!("{SLOT}{stores}"), 1, 96, |y| {
+        assert!(y[64..96].iter().copied().eq((0..32).map(|lane| lane + lane + 32)));
+    });
+    // Lanes that never come to it.
+    let some =
+        "setp.lt.u32 %p0, %r0, 16;\n@!%p0 bra END;\nbar.arrive 1, 64;\nEND: st.global.u32 [%rd1], %r0;";
+    fault("", some, 1, 32, Kind::DivergentBarrier);
+}
+
+#[test]
 fn an_index_beyond_its_table_leads_somewhere() {
     let text = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k()\n{\n.reg .b32 %r<4>;\n\
         mov.u32 %r1, %tid.x; add.u32 %r1, %r1, 7;\nbra GO;\nA: exit;\nGO:\nT: .branchtargets A;\nbrx.idx %r1, T;\n}\n";

@@ -182,7 +182,7 @@ impl Machine<'_> {
         self.check_races(group, mask, same, request, block);
     }
 
-    /// `atom` and `red`
+    /// `atom` and `red`; whether lanes that ask for what was there have changed nothing, as who waits for others to change it.
     #[allow(clippy::too_many_arguments)]
     pub(super) fn atomic(
         &mut self,
@@ -194,7 +194,7 @@ impl Machine<'_> {
         active: u32,
         warp: &mut Warp,
         block: &mut Block,
-    ) {
+    ) -> bool {
         let addresses = addresses(warp, inst.a, access.wide_address, access.offset);
         let size = usize::from(access.bytes);
         let request = Request { way: Way::Atomic, size, pc, strong: true, warp: warp.index };
@@ -259,6 +259,7 @@ impl Machine<'_> {
             warp.worked();
         }
         self.settle_looks(again, &request);
+        inst.d != Reg::NONE && !changes
     }
 
     /// Reads a row of bytes for each lane, of a size that a register cannot hold. What may not be read is zeros.
