@@ -815,6 +815,47 @@ fn a_block_may_wait_for_another() {
 }
 
 #[test]
+fn flags_may_be_looked_at_together() {
+    let apart = "ld.volatile.SPACE.u32 %r10, [%rd7]; ld.volatile.SPACE.u32 %r11, [%rd7+4];\n\
+        ld.volatile.SPACE.u32 %r12, [%rd7+8]; ld.volatile.SPACE.u32 %r13, [%rd7+12];";
+    let together = "ld.volatile.SPACE.v4.u32 {%r10, %r11, %r12, %r13}, [%rd7];";
+    // Each of four leaves a number and raises its flag; the fifth waits for all flags, and adds up. `%r5` says which of them it is, `%rd6` is
+    // where the numbers are, and `%rd7` where the flags are.
+    let body = |space: &str, look: &str, fence: &str| {
+        let text = format!(
+            "setp.eq.u32 %p0, %r5, 4;\n@%p0 bra LOOK;\nmul.wide.u32 %rd8, %r5, 4; add.s64 %rd9, %rd6, %rd8; add.s64 %rd10, %rd7, %rd8;\n\
+             st.SPACE.u32 [%rd9], %r5; {fence} st.volatile.SPACE.u32 [%rd10], 1;\nbra END;\n\
+             LOOK: {look}\nand.b32 %r14, %r10, %r11; and.b32 %r15, %r12, %r13; and.b32 %r14, %r14, %r15;\n\
+             setp.eq.u32 %p1, %r14, 0;\n@%p1 bra LOOK;\n{fence}\n\
+             ld.SPACE.u32 %r16, [%rd6+4]; ld.SPACE.u32 %r17, [%rd6+12]; add.u32 %r16, %r16, %r17; st.global.u32 [%rd1], %r16;\nEND:"
+        );
+        text.replace("SPACE", space)
+    };
+    for look in [apart, together] {
+        let warps = "shr.u32 %r5, %r0, 5; mov.u64 %rd7, s; add.s64 %rd6, %rd7, 64; and.b32 %r6, %r0, 31;\n\
+            setp.lt.u32 %p2, %r0, 32; mov.u32 %r7, 0;\n@%p2 st.shared.u32 [%rd3], %r7;\nbar.sync 0;\n\
+            setp.ne.u32 %p3, %r6, 0;\n@%p3 bra END;\n";
+        let warps = |fence| format!("{SLOT}{warps}{}", body("shared", look, fence));
+        clean(".shared .align 16 .b8 s[1024];", &warps("membar.cta;"), 1, 160, |y| assert_eq!(y[128], 4));
+        fault(".shared .align 16 .b8 s[1024];", &warps(""), 1, 160, Kind::SharedRace);
+        let blocks = |fence| {
+            let begin = "mov.u32 %r5, %r1; ld.param.u64 %rd7, [p1]; add.s64 %rd6, %rd7, 64; add.s64 %rd1, %rd7, 128;\n";
+            let kernel = kernel(2, "", &format!("{PLACES}{begin}{}\nret;", body("global", look, fence)));
+            SCHEDULES.map(|schedule| {
+                let mut memory = Memory::new();
+                let x = with_u32s(&mut memory, "x", Role::Input, 0..1);
+                let y = with_u32s(&mut memory, "y", Role::InOut, [0; 64]);
+                let report = run(&kernel, 5, 1, &mut memory, &[x, y], schedule);
+                assert_eq!(u32s(&memory, y)[32], 4);
+                report.faults.iter().any(|fault| fault.kind == Kind::GlobalRace)
+            })
+        };
+        assert_eq!(blocks("membar.gl;"), [false; 4], "{look}");
+        assert_eq!(blocks(""), [true; 4], "{look}");
+    }
+}
+
+#[test]
 fn a_lock_within_a_warp_is_passed_on() {
     // Each lane takes the lock, adds one, and lets go: lanes that hold it must get on while others wait.
     let body = "mov.u64 %rd3, s; setp.eq.u32 %p0, %r0, 0;\n@%p0 st.shared.u32 [%rd3], 0;\n@%p0 st.shared.u32 [%rd3+4], 0;\nbar.sync 0;\n\

@@ -70,10 +70,15 @@ impl Machine<'_> {
                 self.check_races(&group, mask & !stale, 0, &request, block);
             }
             if strong {
-                take_over(&group, mask, warp, block);
-                if matches!(group.target, Target::Global(_)) {
-                    self.polls += 1;
-                    self.acquire(&addresses, mask, block);
+                let global = matches!(group.target, Target::Global(_));
+                self.polls += u64::from(global);
+                // Each part may be a flag of its own.
+                for part in 0..u64::from(access.count) {
+                    let (group, addresses) = moved(&group, &addresses, part * u64::from(access.bytes));
+                    take_over(&group, mask, warp, block);
+                    if global {
+                        self.acquire(&addresses, mask, block);
+                    }
                 }
             }
             let (bytes, _) = self.storage(block, group.target);
@@ -145,9 +150,12 @@ impl Machine<'_> {
                 });
                 if strong {
                     let release = matches!(access.order, Order::Release | Order::AcquireRelease);
-                    self.hand_over(&group, mask, release, warp, block);
-                    if matches!(group.target, Target::Global(_)) {
-                        self.release(&addresses, mask, release, pc, warp, block);
+                    for part in 0..count {
+                        let (group, addresses) = moved(&group, &addresses, (part * bytes) as u64);
+                        self.hand_over(&group, mask, release, warp, block);
+                        if matches!(group.target, Target::Global(_)) {
+                            self.release(&addresses, mask, release, pc, warp, block);
+                        }
                     }
                 }
             }
@@ -382,6 +390,12 @@ fn put_rows<const SIZE: usize>(
         place.copy_from_slice(row);
     }
     same
+}
+
+/// Where a part of what each lane accesses is.
+fn moved(group: &Group, addresses: &[u64; LANES], by: u64) -> (Group, [u64; LANES]) {
+    let offsets = group.offsets.map(|offset| offset.wrapping_add(by));
+    (Group { offsets, ..*group }, addresses.map(|address| address.wrapping_add(by)))
 }
 
 /// A number that tells one list of values from another.
