@@ -322,6 +322,23 @@ fn a_warp_arrives_once_however_its_lanes_came_there() {
 }
 
 #[test]
+fn who_looks_is_not_held_against_who_writes_what_is_looked_at() {
+    // The first warp looks; the third reads, and then lets the second go, which writes.
+    let body = |look: &str, read: &str| {
+        format!(
+            "setp.eq.u32 %p3, %r0, 0;\n@%p3 st.shared.u32 [s], 0;\nbar.sync 0;\n\
+             shr.u32 %r5, %r0, 5; setp.eq.u32 %p1, %r5, 1; setp.eq.u32 %p2, %r5, 2;\n@%p1 bra WRITES;\n@%p2 bra READS;\n\
+             {look} st.global.u32 [%rd1], %r6;\nbra END;\nREADS: {read} bar.arrive 4, 64;\nbra END;\n\
+             WRITES: bar.sync 4, 64;\nsetp.ne.u32 %p3, %r0, 32;\n@%p3 bra END;\nst.volatile.shared.u32 [s], 5;\nEND:"
+        )
+    };
+    let (look, read) = ("ld.volatile.shared.u32 %r6, [s];", "ld.shared.u32 %r7, [s];");
+    clean(SHARED, &body(look, read), 1, 96, |_| {});
+    clean(SHARED, &body(look, ""), 1, 96, |_| {});
+    fault(SHARED, &body(&look.replace(".volatile", ""), read), 1, 96, Kind::SharedRace);
+}
+
+#[test]
 fn an_index_beyond_its_table_leads_somewhere() {
     let text = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k()\n{\n.reg .b32 %r<4>;\n\
         mov.u32 %r1, %tid.x; add.u32 %r1, %r1, 7;\nbra GO;\nA: exit;\nGO:\nT: .branchtargets A;\nbrx.idx %r1, T;\n}\n";
