@@ -766,6 +766,46 @@ fn a_copy_may_land_as_soon_as_it_is_asked_for() {
 }
 
 #[test]
+fn a_copy_that_is_waited_for_too_late_is_seen_where_something_was_before() {
+    // Two buffers in turns, of which each is asked for one round ahead: in the third round the first holds what was there in the first.
+    let rounds = |wait: &str| {
+        let round = |round: u32, wait: &str| {
+            let (next, this) = (128 * ((round + 1) % 2), 128 * (round % 2));
+            format!(
+                "cp.async.ca.shared.global [%rd3+{next}], [%rd0+{}], 4; cp.async.commit_group; {wait} bar.sync 0;\n\
+                 ld.shared.u32 %r5, [%rd5+{this}]; add.u32 %r6, %r6, %r5; bar.sync 0;\n",
+                128 * (round + 1)
+            )
+        };
+        let rest: String =
+            (0..4).map(|of| round(of, if of < 2 { "cp.async.wait_group 1;" } else { wait })).collect();
+        format!(
+            "{SLOT} xor.b32 %r4, %r0, 1; mul.wide.u32 %rd4, %r4, 4; mov.u64 %rd5, s; add.s64 %rd5, %rd5, %rd4; mov.u32 %r6, 0;\n\
+             cp.async.ca.shared.global [%rd3], [%rd0], 4; cp.async.commit_group;\n{rest}cp.async.wait_all; st.global.u32 [%rd1], %r6;"
+        )
+    };
+    clean(SHARED, &rounds("cp.async.wait_group 1;"), 1, 32, |y| {
+        assert_eq!(y[1], 32 + 64 + 96, "what is beside the first of each row");
+    });
+    let late = rounds("cp.async.wait_group 2;");
+    let found = fault(SHARED, &late, 1, 32, Kind::Uninitialised);
+    assert!(found.detail.contains("where the copy of"), "{}", found.detail);
+    // Something hangs on it, also where nobody looks for what is not known.
+    let kernel = kernel(2, SHARED, &format!("{PLACES}{late}\nret;"));
+    let result = |fill| {
+        let mut memory = Memory::new();
+        let x = with_u32s(&mut memory, "x", Role::Input, 0..256);
+        let y = room(&mut memory, "y", 256);
+        let arguments = vec![Argument::Pointer(x), Argument::Pointer(y)];
+        let launch = Launch { grid: [1, 1, 1], block: [32, 1, 1], shared: 0, arguments };
+        let settings = Settings { fill, results_only: true, ..Settings::default() };
+        execute::launch(&kernel, &launch, &mut memory, &settings).expect("a launch");
+        u32s(&memory, y)[1]
+    };
+    assert_ne!(result(0), result(0x7B));
+}
+
+#[test]
 fn a_fence_lets_be_seen_what_came_before_it() {
     // The block that comes last sums up what the threads of both have left.
     let last = |before: &str, after: &str| {
