@@ -1030,6 +1030,63 @@ fn what_nobody_gave_can_be_filled_with_anything() {
 }
 
 #[test]
+fn results_that_nobody_wants_go_nowhere() {
+    for (variables, body) in [
+        ("", "isspacep.shared _, %rd0;"),
+        ("", "cvta.to.shared.u64 _, %rd0;"),
+        (
+            MBARRIER,
+            "mbarrier.init.shared.b64 [s], 32; mbarrier.arrive.shared.b64 %rd5, [s]; mbarrier.test_wait.shared.b64 _, [s], %rd5;",
+        ),
+        ("", "mov.v2.u32 {_, %r4}, {%r0, %r0};"),
+        ("", "shfl.sync.idx.b32 _|%p1, %r0, 33, 31, -1;"),
+        ("", "setp.gt.u32 %p0, %r0, 7;\n@%p0 bra END;\nshfl.sync.idx.b32 _|%p1, %r0, 20, 31, 0xff;\nEND:"),
+    ] {
+        let kernel = kernel(
+            2,
+            variables,
+            &format!("{PLACES}mov.u32 %r9, 7;\n{body}\nst.global.u32 [%rd1], %r9;\nret;"),
+        );
+        for fill in [0xCD, 0x00] {
+            let mut memory = Memory::new();
+            let x = with_u32s(&mut memory, "x", Role::Input, 0..32);
+            let y = room(&mut memory, "y", 32);
+            let arguments = vec![Argument::Pointer(x), Argument::Pointer(y)];
+            let launch = Launch { grid: [1, 1, 1], block: [32, 1, 1], shared: 0, arguments };
+            let settings = Settings { fill, ..Settings::default() };
+            assert!(
+                execute::launch(&kernel, &launch, &mut memory, &settings).is_ok_and(|report| report.finished)
+            );
+            assert_eq!(u32s(&memory, y), [7; 32], "{body}");
+        }
+    }
+}
+
+#[test]
+fn a_product_of_some_lanes_is_filled_with_anything_and_nothing_else_is() {
+    // Registers that hold something else, as many as there are lists.
+    let held: String = (8..28).map(|of| format!("add.u32 %r{of}, %r0, {of};\n")).collect();
+    let kept: String = (8..28).map(|of| format!("add.u32 %r4, %r4, %r{of};\n")).collect();
+    let body = format!(
+        "{held}mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {{%f0, %f1, %f2, %f3}}, {{%r5, %r6}}, {{%r7}}, {{%f4, %f5, %f6, %f7}};\n\
+         mov.u32 %r4, 0;\n{kept}st.global.u32 [%rd1], %r4; st.global.f32 [%rd1+128], %f3;\nret;"
+    );
+    let kernel = kernel(2, "", &format!("{PLACES}mov.u32 %r5, 0; mov.u32 %r6, 0; mov.u32 %r7, 0;\n{body}"));
+    for fill in [0x00, 0x7B, 0xFF] {
+        let mut memory = Memory::new();
+        let x = with_u32s(&mut memory, "x", Role::Input, 0..32);
+        let y = room(&mut memory, "y", 64);
+        let arguments = vec![Argument::Pointer(x), Argument::Pointer(y)];
+        let launch = Launch { grid: [1, 1, 1], block: [16, 1, 1], shared: 0, arguments };
+        let settings = Settings { fill, results_only: true, ..Settings::default() };
+        execute::launch(&kernel, &launch, &mut memory, &settings).expect("a launch");
+        let y = u32s(&memory, y);
+        assert!((0..16).all(|lane| y[lane] == 350 + 20 * lane as u32), "{y:?}");
+        assert_eq!(y[32..48], [u32::from_ne_bytes([fill; 4]); 16]);
+    }
+}
+
+#[test]
 fn a_launch_that_is_none_is_refused() {
     let kernel = kernel(1, "", "ret;");
     let mut memory = Memory::new();

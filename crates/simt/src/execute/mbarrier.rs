@@ -136,8 +136,10 @@ impl Machine<'_> {
                             block.awaited = Some(Awaited { at, phase, pending, expected });
                         }
                         waits |= !complete;
-                        let pred = &mut warp.regs.p[inst.d.index()];
-                        *pred = *pred & !(1 << lane) | u32::from(complete) << lane;
+                        if inst.d != Reg::NONE {
+                            let pred = &mut warp.regs.p[inst.d.index()];
+                            *pred = *pred & !(1 << lane) | u32::from(complete) << lane;
+                        }
                     }
                 }
             }

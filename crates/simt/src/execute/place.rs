@@ -258,6 +258,9 @@ impl Warp {
             Space::Param => address::generic(PARAM, 0),
             Space::Global | Space::Const | Space::Generic => 0,
         };
+        if inst.d == Reg::NONE {
+            return;
+        }
         for lane in lanes(active) {
             if wide {
                 let from = self.regs.w64[inst.a.index()][lane];
@@ -272,6 +275,9 @@ impl Warp {
 
     /// `isspacep`
     pub(super) fn is_space(&mut self, inst: &Inst, space: Space, active: u32, machine: &Machine<'_>) {
+        if inst.d == Reg::NONE {
+            return;
+        }
         let pred = &mut self.regs.p[inst.d.index()];
         for lane in lanes(active) {
             let segment = address::segment(self.regs.w64[inst.a.index()][lane]);

@@ -790,7 +790,13 @@ impl Warp {
                     // What it gets is undefined. Hardware gives it its own.
                     if machine.fill != POISON {
                         let got = u32::from_ne_bytes([machine.fill; 4]);
-                        lanes(strays).for_each(|lane| self.regs.w32[inst.d.index()][lane] = got);
+                        let results = match inst.op {
+                            Op::Mma(_) => &*machine.kernel.lists[inst.d.index()],
+                            _ => std::slice::from_ref(&inst.d),
+                        };
+                        for reg in results.iter().filter(|reg| **reg != Reg::NONE) {
+                            lanes(strays).for_each(|lane| self.regs.w32[reg.index()][lane] = got);
+                        }
                     }
                 }
             }
