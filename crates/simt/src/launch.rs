@@ -164,4 +164,7 @@ pub struct Report {
     pub printed: String,
     /// Whether all threads came to their end.
     pub finished: bool,
+    /// Whether what the launch did was followed to its end: otherwise it let other blocks see more, or used parts of more places, than can be
+    /// remembered, and races in global memory may have gone unseen.
+    pub followed: bool,
 }

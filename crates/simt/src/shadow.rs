@@ -167,7 +167,9 @@ impl Actor<'_> {
     /// Whether every thread of a warp comes after.
     fn all_ordered(&self, mark: &Mark, warp: usize) -> bool {
         if mark.block != self.block {
-            return self.others.is_none_or(|(releases, acquired)| releases.orders(mark, acquired));
+            return self
+                .others
+                .is_none_or(|(releases, acquired)| releases.orders(mark, self.block, acquired));
         }
         self.clocks.sees(warp, mark)
     }

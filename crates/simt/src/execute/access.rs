@@ -154,7 +154,7 @@ impl Machine<'_> {
                         let (group, addresses) = moved(&group, &addresses, (part * bytes) as u64);
                         self.hand_over(&group, mask, release, warp, block);
                         if matches!(group.target, Target::Global(_)) {
-                            self.release(&addresses, mask, release, pc, warp, block);
+                            self.release(&addresses, mask, release, warp, block);
                         }
                     }
                 }
@@ -236,7 +236,7 @@ impl Machine<'_> {
             if global && scope == Scope::Device {
                 self.polls += 1;
                 self.acquire(&addresses, mask, block);
-                self.release(&addresses, mask, release, pc, warp, block);
+                self.release(&addresses, mask, release, warp, block);
             }
             if op.finds_out() {
                 self.note_tried(&group, mask, warp, block);

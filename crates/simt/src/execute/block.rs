@@ -85,7 +85,7 @@ impl Block {
             local: vec![machine.fill; local],
             local_written: Bitmap::new(local),
             clocks: Clocks::new(warps),
-            acquired: Acquired::new(),
+            acquired: Acquired::default(),
             handed: Handed::new(),
             awaited: None,
             fences: vec![(0, vec![0; warps]); warps],

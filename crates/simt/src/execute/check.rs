@@ -294,8 +294,9 @@ impl Machine<'_> {
         if let Target::Global(place) = group.target
             && self.shadows[place].as_ref().is_some_and(Shadow::is_full)
         {
-            let who = (&*block, request.thread(mask.trailing_zeros() as usize));
-            self.give_up(request.pc, who, "parts of more lines of memory are accessed than can be followed");
+            // Parts of more lines are accessed than can be remembered, which is no fault.
+            self.shadows[place] = None;
+            self.unfollowed = true;
         }
         for (lane, other) in races {
             self.note_race(group, lane, &other, request, block);
@@ -387,9 +388,10 @@ impl Machine<'_> {
     }
 
     /// A block sees what others let be seen by what they put at these addresses.
-    pub(super) fn acquire(&self, addresses: &[u64; LANES], mask: u32, block: &mut Block) {
+    pub(super) fn acquire(&mut self, addresses: &[u64; LANES], mask: u32, block: &mut Block) {
         if !self.releases.is_empty() {
-            lanes(mask).for_each(|lane| self.releases.acquire(addresses[lane], &mut block.acquired));
+            let Block { index, acquired, .. } = block;
+            lanes(mask).for_each(|lane| self.releases.acquire(addresses[lane], *index, acquired));
         }
     }
 
@@ -400,31 +402,21 @@ impl Machine<'_> {
         addresses: &[u64; LANES],
         mask: u32,
         releases: bool,
-        pc: u32,
         warp: &Warp,
         block: &Block,
     ) {
-        if self.results_only {
+        if self.results_only || self.releases.given_up() {
             return;
         }
         let ticks = if releases { [self.tick; LANES] } else { warp.fenced };
         let mut shared = None;
         for lane in lanes(mask).filter(|&lane| ticks[lane] != 0) {
-            let (acquired, seen) = shared.get_or_insert_with(|| {
+            let seen = shared.get_or_insert_with(|| {
                 let row = block.clocks.row(warp.index);
-                let seen = if releases { row.to_vec() } else { block.fenced(warp.index) };
-                (Arc::from(&block.acquired[..]), Arc::from(seen))
+                if releases { Arc::from(row) } else { Arc::from(block.fenced(warp.index)) }
             });
-            let release = Release::new(ticks[lane], warp.index, acquired, seen);
-            self.releases.release(addresses[lane], block.index, release);
-        }
-        if self.releases.is_full() {
-            let thread = (32 * warp.index) as u16 + mask.trailing_zeros() as u16;
-            self.give_up(
-                pc,
-                (block, thread),
-                "blocks have let others see what they did more often than can be followed",
-            );
+            let release = Release::new(ticks[lane], warp.index, block.index, seen);
+            self.releases.release(addresses[lane], release);
         }
     }
 }
