@@ -304,6 +304,52 @@ fn who_sees_much_is_not_looked_for_in_it_again_and_again() {
 }
 
 #[test]
+fn warps_may_let_each_other_see_at_many_places() {
+    // The first warp leaves a number and a flag at each of many places; the second waits for each flag, and reads.
+    let body = |fence: &str| {
+        format!(
+            "ld.param.u64 %rd5, [p0]; and.b32 %r4, %r0, 31; mul.wide.u32 %rd6, %r4, 4; add.s64 %rd5, %rd5, %rd6; mov.u32 %r5, 0;\n\
+             setp.ge.u32 %p0, %r0, 32;\n@%p0 bra TAKE;\n\
+             PUT: st.global.u32 [%rd5], 7; {fence} st.volatile.global.u32 [%rd5+128], 1; add.s64 %rd5, %rd5, 256; add.u32 %r5, %r5, 1;\n\
+             setp.lt.u32 %p1, %r5, 500;\n@%p1 bra PUT;\nret;\n\
+             TAKE: ld.volatile.global.u32 %r6, [%rd5+128]; setp.eq.u32 %p1, %r6, 0;\n@%p1 bra TAKE;\n\
+             ld.global.u32 %r6, [%rd5]; add.s64 %rd5, %rd5, 256; add.u32 %r5, %r5, 1; setp.lt.u32 %p1, %r5, 500;\n@%p1 bra TAKE;\nret;"
+        )
+    };
+    for (fence, races) in [("membar.cta;", false), ("", true)] {
+        let kernel = kernel(1, "", &format!("mov.u32 %r0, %tid.x;\n{}", body(fence)));
+        for schedule in SCHEDULES {
+            let mut memory = Memory::new();
+            let y = with_u32s(&mut memory, "y", Role::InOut, vec![0; 64 * 500]);
+            let report = run(&kernel, 1, 64, &mut memory, &[y], schedule);
+            assert_eq!((report.faults.is_empty(), report.finished), (!races, true), "{:?}", report.faults);
+            assert_eq!(report.followed, races, "16000 places are more than are remembered");
+        }
+    }
+}
+
+#[test]
+fn of_very_many_faults_some_are_told() {
+    // Each of 128 reads races with each of 128 writes.
+    let writes: String = (0..128).map(|of| format!("st.shared.u32 [%rd3+{}], %r0;\n", 4 * of)).collect();
+    let reads = "ld.shared.u32 %r4, [%rd3];\n".repeat(128);
+    let body = format!(
+        "mov.u64 %rd3, s; setp.ne.u32 %p0, %r0, 0;\n@%p0 bra READ;\n{writes}bra END;\nREAD: setp.lt.u32 %p0, %r0, 32;\n@%p0 bra END;\n\
+         sub.u32 %r5, %r0, 32; mul.wide.u32 %rd4, %r5, 4; add.s64 %rd3, %rd3, %rd4; mov.u32 %r6, 0;\n\
+         AGAIN: {reads}add.s64 %rd3, %rd3, 128; add.u32 %r6, %r6, 1; setp.lt.u32 %p1, %r6, 4;\n@%p1 bra AGAIN;\n\
+         mov.u64 %rd5, 0; ld.global.u32 %r4, [%rd5]; ld.global.u32 %r4, [%rd5];\nEND:"
+    );
+    let kernel = kernel(2, SHARED, &format!("{PLACES}{body}\nret;"));
+    let mut memory = Memory::new();
+    let (x, y) = (with_u32s(&mut memory, "x", Role::Input, 0..1), room(&mut memory, "y", 64));
+    let report = run(&kernel, 1, 64, &mut memory, &[x, y], Schedule::Forward);
+    let count = |kind| report.faults.iter().filter(|fault| fault.kind == kind).count();
+    // The reads are of one line, as far as they are told.
+    assert_eq!(count(Kind::OutOfBounds), 1, "the first of a kind is told, whatever came before");
+    assert!(count(Kind::SharedRace) <= 4096 && report.more_faults > 0, "{}", report.more_faults);
+}
+
+#[test]
 fn more_than_can_be_followed_is_no_fault() {
     let body = "setp.eq.u32 %p1, %r1, 0;\n@%p1 st.global.u32 [%rd6], 5;\n\
         AGAIN: atom.acq_rel.gpu.global.add.u32 %r4, [%rd7], 1; add.u32 %r5, %r5, 1; setp.lt.u32 %p0, %r5, TIMES;\n@%p0 bra AGAIN;\n\
@@ -423,6 +469,10 @@ fn what_cannot_be_followed_ends_a_launch() {
         AGAIN: cp.async.ca.shared.global [%r4], [%rd0], 4;\nbra AGAIN;";
     let found = fault(SHARED, copies, 1, 1, Kind::Endless);
     assert!(found.detail.contains("copies"), "{}", found.detail);
+    let arrivals =
+        "mbarrier.init.shared.b64 [s], 1;\nAGAIN: cp.async.mbarrier.arrive.noinc.shared.b64 [s];\nbra AGAIN;";
+    let found = fault(MBARRIER, arrivals, 1, 1, Kind::Endless);
+    assert!(found.detail.contains("arrive more often"), "{}", found.detail);
     let threads = kernel(0, ".local .align 4 .b8 l[524288];", "st.local.u32 [l], 1;\nret;");
     let launch = Launch { grid: [1, 1, 1], block: [1024, 1, 1], shared: 0, arguments: vec![] };
     let fits = execute::launch(&threads, &launch, &mut Memory::new(), &Settings::default());

@@ -18,10 +18,22 @@ pub(super) fn take_over(group: &Group, mask: u32, warp: &Warp, block: &mut Block
         return;
     }
     for location in lanes(mask).filter_map(|lane| group.location(lane)) {
-        if let Some(seen) = block.handed.get(&location) {
-            block.clocks.join(warp.index, seen);
+        for location in
+            [Some(location), block.handed_together.then(|| together(location))].into_iter().flatten()
+        {
+            if let Some(seen) = block.handed.get(&location) {
+                block.clocks.join(warp.index, seen);
+            }
         }
     }
+}
+
+/// Locations of global memory at which warps of a block let each other see, each of which is remembered by itself.
+const HANDED_MAX: usize = 1 << 12;
+
+/// Where what is let be seen at any more of them is remembered, together with what is at others: who sees one sees all of these.
+fn together(location: u64) -> u64 {
+    1 << 63 | super::mix(location) % 1024
 }
 
 /// Notes an access to cells of `width` bytes, and gives the lanes that race, with what. `same` are lanes that write what is there already.
@@ -376,13 +388,26 @@ impl Machine<'_> {
 
     /// Within a block, what a warp did before is visible to whoever sees what was put there: all of it by an operation that releases, what
     /// came before its last fence by any other.
-    pub(super) fn hand_over(&self, group: &Group, mask: u32, releases: bool, warp: &Warp, block: &mut Block) {
+    pub(super) fn hand_over(
+        &mut self,
+        group: &Group,
+        mask: u32,
+        releases: bool,
+        warp: &Warp,
+        block: &mut Block,
+    ) {
         if self.results_only {
             return;
         }
         let ticks = if releases { [self.tick; LANES] } else { warp.fenced_for_block };
         for lane in lanes(mask).filter(|&lane| ticks[lane] != 0) {
-            let Some(location) = group.location(lane) else { return };
+            let Some(mut location) = group.location(lane) else { return };
+            let is_global = matches!(group.target, Target::Global(_));
+            if is_global && block.handed.len() >= HANDED_MAX && !block.handed.contains_key(&location) {
+                location = together(location);
+                block.handed_together = true;
+                self.unfollowed = true;
+            }
             block.let_see(location, warp.index, ticks[lane]);
         }
     }

@@ -95,6 +95,11 @@ impl Copies {
         }
     }
 
+    /// Whether more copies are to arrive than can be followed.
+    pub fn is_full_of_arrivals(&self) -> bool {
+        self.arrivals.len() > PENDING_MAX
+    }
+
     pub fn is_to_arrive(&self) -> bool {
         !self.arrivals.is_empty()
     }

@@ -107,6 +107,7 @@ pub fn launch(
     });
     Ok(Report {
         kernel: kernel.name.clone(),
+        more_faults: faults.more(),
         faults: faults.finish(),
         meter: counts.finish(kernel),
         printed,
@@ -206,7 +207,7 @@ pub(crate) struct Machine<'a> {
     /// By place; inputs have none.
     shadows: Vec<Option<Shadow>>,
     releases: Releases,
-    /// Whether somebody did more to a buffer than can be remembered.
+    /// Whether somebody did more than can be remembered, to a buffer or at places where warps let each other see.
     unfollowed: bool,
     faults: Faults,
     counts: Counts,
