@@ -1,7 +1,7 @@
 //! What a kernel did wrong, and where.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use serde::Serialize;
@@ -170,9 +170,22 @@ impl fmt::Display for Fault {
 pub(crate) struct Faults {
     list: Vec<(u32, Fault)>,
     known: HashMap<(Kind, u32, u32), usize>,
+    kinds: HashSet<Kind>,
+    /// Threads that did what is not told.
+    more: u64,
 }
 
+/// Kinds and places that are told. The first of each kind is, in any case.
+const TOLD_MAX: usize = 1 << 12;
+
 impl Faults {
+    /// Whether one that is not known is told; otherwise `count` threads did it.
+    fn is_told(&mut self, kind: Kind, count: u64) -> bool {
+        let told = self.kinds.insert(kind) || self.list.len() < TOLD_MAX;
+        self.more += if told { 0 } else { count };
+        told
+    }
+
     /// Notes `count` threads at an instruction, the first of which is told about only if the fault is new.
     pub fn note(
         &mut self,
@@ -186,6 +199,9 @@ impl Faults {
         let key = (kind, pc, other.unwrap_or(u32::MAX));
         if let Some(&index) = self.known.get(&key) {
             self.list[index].1.count += count;
+            return;
+        }
+        if !self.is_told(kind, count) {
             return;
         }
         let (thread, detail) = first();
@@ -223,6 +239,11 @@ impl Faults {
             index += 1;
             kept.binary_search(&(index - 1)).is_ok()
         });
+    }
+
+    /// How many threads did something wrong of a kind and at a place that is not told.
+    pub fn more(&self) -> u64 {
+        self.more
     }
 
     /// All, by kind and place. Instructions of one line are told together.

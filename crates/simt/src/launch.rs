@@ -158,10 +158,15 @@ pub struct Report {
     pub kernel: String,
     /// What it did wrong. Results after a fault are what this machine made of it.
     pub faults: Vec<Fault>,
+    /// How many threads did more of it, beyond the kinds and places that are told.
+    pub more_faults: u64,
     /// What it did.
     pub meter: Meter,
     /// What it printed, up to a limit.
     pub printed: String,
     /// Whether all threads came to their end.
     pub finished: bool,
+    /// Whether what the launch did was followed to its end: otherwise threads let each other see more, or used parts of more places, than can be
+    /// remembered, and races in global memory may have gone unseen.
+    pub followed: bool,
 }

@@ -43,6 +43,18 @@ impl Bitmap {
         }
     }
 
+    /// Clears `count` bits from `first` on; at most 64.
+    #[inline]
+    pub fn unset(&mut self, first: usize, count: usize) {
+        debug_assert!((1..=64).contains(&count));
+        let (word, bit) = (first / 64, first % 64);
+        let bits = u64::MAX >> (64 - count);
+        self.0[word] &= !(bits << bit);
+        if bit + count > 64 {
+            self.0[word + 1] &= !(bits >> (64 - bit));
+        }
+    }
+
     /// Sets any number of bits from `first` on.
     #[inline]
     pub fn set_range(&mut self, mut first: usize, mut count: usize) {
@@ -302,6 +314,9 @@ mod tests {
         bits.set_range(68, 100);
         assert!(bits.has_range(60, 108) && !bits.has_range(60, 109));
         assert_eq!(bits.count(), 108);
+        bits.unset(124, 8);
+        assert!(bits.has_range(60, 64) && !bits.has(124, 1) && !bits.has(131, 1) && bits.has_range(132, 36));
+        assert_eq!(bits.count(), 100);
         bits.clear();
         assert_eq!(bits.count(), 0);
     }

@@ -167,7 +167,9 @@ impl Actor<'_> {
     /// Whether every thread of a warp comes after.
     fn all_ordered(&self, mark: &Mark, warp: usize) -> bool {
         if mark.block != self.block {
-            return self.others.is_none_or(|(releases, acquired)| releases.orders(mark, acquired));
+            return self
+                .others
+                .is_none_or(|(releases, acquired)| releases.orders(mark, self.block, acquired));
         }
         self.clocks.sees(warp, mark)
     }
@@ -199,10 +201,11 @@ impl Cell {
         }
         let warp = 1 << (thread / 32);
         // Each of the readers has read at least the bytes that the last one did: who read others of the word may not be held against who writes
-        // these.
+        // these. Nor may who looked at it atomically be held against who writes it so.
         let others = bytes & !cell.read.bytes != 0;
         let anew = cell.read.tick == NONE
             || others
+            || cell.read.atomic != atomic
             || cell.read.block != actor.block
             || cell.reads_ordered(actor, thread);
         let (readers, since, crowd) = if anew {

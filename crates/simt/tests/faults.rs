@@ -256,6 +256,113 @@ fn a_fence_and_a_counter_order_blocks() {
     }
 }
 
+/// Runs a kernel of one warp a block that counts in columns of `c`, and whose data is `y`.
+fn counted_in_columns(body: &str, blocks: u32) -> Report {
+    let text = format!(
+        "{PLACES}ld.param.u64 %rd5, [p0]; ld.param.u64 %rd6, [p1];\n\
+        mul.wide.u32 %rd7, %r0, 4; add.s64 %rd7, %rd5, %rd7; mov.u32 %r5, 0;\n{body}\nret;"
+    );
+    let kernel = kernel(2, "", &text);
+    let mut memory = Memory::new();
+    let columns = with_u32s(&mut memory, "c", Role::InOut, vec![0; 4096]);
+    let y = with_u32s(&mut memory, "y", Role::InOut, vec![0; 4096]);
+    run(&kernel, blocks, 32, &mut memory, &[columns, y], Schedule::Forward)
+}
+
+#[test]
+fn many_places_at_which_blocks_see_each_other_are_followed() {
+    // Each block adds to 1024 columns in an order that says something, 32 at a time, then once more. One block leaves something before or after
+    // that, and the last reads it.
+    let body = |before: &str, after: &str| {
+        format!(
+            "setp.ne.u32 %p0, %r1, 0; setp.ne.u32 %p1, %r1, 7;\n{before}\n\
+             COLUMN: atom.acq_rel.gpu.global.add.u32 %r4, [%rd7], 1; add.s64 %rd7, %rd7, 128; add.u32 %r5, %r5, 1;\n\
+             setp.lt.u32 %p2, %r5, 32;\n@%p2 bra COLUMN;\n{after}\n@%p1 ret;\nld.global.u32 %r6, [%rd6]; st.global.u32 [%rd6+128], %r6;"
+        )
+    };
+    let leave = "@!%p0 st.global.u32 [%rd6], 5;";
+    let right = counted_in_columns(&body(leave, ""), 8);
+    assert_eq!((&right.faults, right.finished, right.followed), (&vec![], true, true));
+    let wrong = counted_in_columns(&body("", leave), 8);
+    assert!(
+        wrong.followed && wrong.faults.iter().any(|fault| fault.kind == Kind::GlobalRace),
+        "{:?}",
+        wrong.faults
+    );
+}
+
+#[test]
+fn who_sees_much_is_not_looked_for_in_it_again_and_again() {
+    // A hundred blocks, each sixteen times at 32 places; what the first does at last the last reads.
+    let body = "LOOP: membar.gl; atom.global.add.u32 %r9, [%rd7], 1; add.u32 %r5, %r5, 1; setp.lt.u32 %p0, %r5, 16;\n@%p0 bra LOOP;\n\
+        mul.wide.u32 %rd8, %r0, 4; add.s64 %rd8, %rd6, %rd8; setp.ne.u32 %p1, %r1, 0;\n@!%p1 st.global.u32 [%rd8], %r0;\n\
+        setp.ne.u32 %p2, %r1, 99;\n@%p2 ret;\nld.global.u32 %r4, [%rd8]; ld.global.u32 %r4, [%rd8]; st.global.u32 [%rd8+128], %r4;";
+    let started = std::time::Instant::now();
+    let report = counted_in_columns(body, 100);
+    assert!(report.followed && report.faults.iter().any(|fault| fault.kind == Kind::GlobalRace));
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+}
+
+#[test]
+fn warps_may_let_each_other_see_at_many_places() {
+    // The first warp leaves a number and a flag at each of many places; the second waits for each flag, and reads.
+    let body = |fence: &str| {
+        format!(
+            "ld.param.u64 %rd5, [p0]; and.b32 %r4, %r0, 31; mul.wide.u32 %rd6, %r4, 4; add.s64 %rd5, %rd5, %rd6; mov.u32 %r5, 0;\n\
+             setp.ge.u32 %p0, %r0, 32;\n@%p0 bra TAKE;\n\
+             PUT: st.global.u32 [%rd5], 7; {fence} st.volatile.global.u32 [%rd5+128], 1; add.s64 %rd5, %rd5, 256; add.u32 %r5, %r5, 1;\n\
+             setp.lt.u32 %p1, %r5, 500;\n@%p1 bra PUT;\nret;\n\
+             TAKE: ld.volatile.global.u32 %r6, [%rd5+128]; setp.eq.u32 %p1, %r6, 0;\n@%p1 bra TAKE;\n\
+             ld.global.u32 %r6, [%rd5]; add.s64 %rd5, %rd5, 256; add.u32 %r5, %r5, 1; setp.lt.u32 %p1, %r5, 500;\n@%p1 bra TAKE;\nret;"
+        )
+    };
+    for (fence, races) in [("membar.cta;", false), ("", true)] {
+        let kernel = kernel(1, "", &format!("mov.u32 %r0, %tid.x;\n{}", body(fence)));
+        for schedule in SCHEDULES {
+            let mut memory = Memory::new();
+            let y = with_u32s(&mut memory, "y", Role::InOut, vec![0; 64 * 500]);
+            let report = run(&kernel, 1, 64, &mut memory, &[y], schedule);
+            assert_eq!((report.faults.is_empty(), report.finished), (!races, true), "{:?}", report.faults);
+            assert_eq!(report.followed, races, "16000 places are more than are remembered");
+        }
+    }
+}
+
+#[test]
+fn of_very_many_faults_some_are_told() {
+    // Each of 128 reads races with each of 128 writes.
+    let writes: String = (0..128).map(|of| format!("st.shared.u32 [%rd3+{}], %r0;\n", 4 * of)).collect();
+    let reads = "ld.shared.u32 %r4, [%rd3];\n".repeat(128);
+    let body = format!(
+        "mov.u64 %rd3, s; setp.ne.u32 %p0, %r0, 0;\n@%p0 bra READ;\n{writes}bra END;\nREAD: setp.lt.u32 %p0, %r0, 32;\n@%p0 bra END;\n\
+         sub.u32 %r5, %r0, 32; mul.wide.u32 %rd4, %r5, 4; add.s64 %rd3, %rd3, %rd4; mov.u32 %r6, 0;\n\
+         AGAIN: {reads}add.s64 %rd3, %rd3, 128; add.u32 %r6, %r6, 1; setp.lt.u32 %p1, %r6, 4;\n@%p1 bra AGAIN;\n\
+         mov.u64 %rd5, 0; ld.global.u32 %r4, [%rd5]; ld.global.u32 %r4, [%rd5];\nEND:"
+    );
+    let kernel = kernel(2, SHARED, &format!("{PLACES}{body}\nret;"));
+    let mut memory = Memory::new();
+    let (x, y) = (with_u32s(&mut memory, "x", Role::Input, 0..1), room(&mut memory, "y", 64));
+    let report = run(&kernel, 1, 64, &mut memory, &[x, y], Schedule::Forward);
+    let count = |kind| report.faults.iter().filter(|fault| fault.kind == kind).count();
+    // The reads are of one line, as far as they are told.
+    assert_eq!(count(Kind::OutOfBounds), 1, "the first of a kind is told, whatever came before");
+    assert!(count(Kind::SharedRace) <= 4096 && report.more_faults > 0, "{}", report.more_faults);
+}
+
+#[test]
+fn more_than_can_be_followed_is_no_fault() {
+    let body = "setp.eq.u32 %p1, %r1, 0;\n@%p1 st.global.u32 [%rd6], 5;\n\
+        AGAIN: atom.acq_rel.gpu.global.add.u32 %r4, [%rd7], 1; add.u32 %r5, %r5, 1; setp.lt.u32 %p0, %r5, TIMES;\n@%p0 bra AGAIN;\n\
+        @!%p1 ld.global.u32 %r6, [%rd6];\n@%p1 st.global.u32 [%rd6+4], 5;\n@!%p1 ld.global.u32 %r6, [%rd6+4];";
+    let seen = |times: &str| {
+        let report = counted_in_columns(&body.replace("TIMES", times), 2);
+        assert!(report.finished);
+        (report.faults.len(), report.followed)
+    };
+    assert_eq!(seen("20"), (1, true), "what comes after the last of them races");
+    assert_eq!(seen("40000"), (0, false));
+}
+
 #[test]
 fn a_warp_lets_others_see_of_its_block_what_it_has_seen_itself() {
     // A thread of the second warp reads what the first warp of the other block wrote.
@@ -286,6 +393,59 @@ fn who_arrives_without_waiting_still_runs() {
 }
 
 #[test]
+fn a_warp_arrives_once_however_its_lanes_came_there() {
+    // Lanes leave a loop one by one; then the first warp lets the second go.
+    let one_by_one = |within: &str| {
+        format!(
+            "setp.ge.u32 %p0, %r0, 32;\n@%p0 bra WAITS;\nmov.u64 %rd6, counter; mov.u32 %r5, 0;\n\
+             LOOP: setp.gt.u32 %p1, %r5, %r0;\n@%p1 bra LEFT;\n{within} add.u32 %r5, %r5, 1;\nbra LOOP;\n\
+             LEFT: st.global.u32 [%rd1], %r0;\nbar.arrive 1, 64;\nbra END;\nWAITS: bar.sync 1, 64;\n\
+             ld.global.u32 %r6, [%rd1+-128]; st.global.u32 [%rd1], %r6;\nEND:"
+        )
+    };
+    for within in ["", "red.global.add.u32 [%rd6], 1;", "ld.volatile.global.u32 %r4, [%rd6];"] {
+        let kernel = counting(&one_by_one(within));
+        for schedule in SCHEDULES {
+            let mut memory = Memory::new();
+            let x = with_u32s(&mut memory, "x", Role::Input, 0..1);
+            let y = room(&mut memory, "y", 64);
+            let report = run(&kernel, 1, 64, &mut memory, &[x, y], schedule);
+            assert_eq!((report.faults, report.finished), (vec![], true), "{within}, {schedule:?}");
+            assert!(u32s(&memory, y).iter().copied().eq((0..32).chain(0..32)), "{within}, {schedule:?}");
+        }
+    }
+    // In reverse, lanes go apart at volatile stores. Two warps let a third go.
+    let stores = "shr.u32 %r4, %r0, 5; setp.eq.u32 %p0, %r4, 2;\n@%p0 bra WAITS;\n\
+        st.volatile.shared.u32 [%rd3], %r0;\nbar.arrive 1, 96;\nbra END;\nWAITS: bar.sync 1, 96;\n\
+        ld.volatile.shared.u32 %r6, [%rd3+-256]; ld.volatile.shared.u32 %r7, [%rd3+-128];\n\
+        add.u32 %r6, %r6, %r7; st.global.u32 [%rd1], %r6;\nEND:";
+    clean(SHARED, &format!("{SLOT}{stores}"), 1, 96, |y| {
+        assert!(y[64..96].iter().copied().eq((0..32).map(|lane| lane + lane + 32)));
+    });
+    // Lanes that never come to it.
+    let some =
+        "setp.lt.u32 %p0, %r0, 16;\n@!%p0 bra END;\nbar.arrive 1, 64;\nEND: st.global.u32 [%rd1], %r0;";
+    fault("", some, 1, 32, Kind::DivergentBarrier);
+}
+
+#[test]
+fn who_looks_is_not_held_against_who_writes_what_is_looked_at() {
+    // The first warp looks; the third reads, and then lets the second go, which writes.
+    let body = |look: &str, read: &str| {
+        format!(
+            "setp.eq.u32 %p3, %r0, 0;\n@%p3 st.shared.u32 [s], 0;\nbar.sync 0;\n\
+             shr.u32 %r5, %r0, 5; setp.eq.u32 %p1, %r5, 1; setp.eq.u32 %p2, %r5, 2;\n@%p1 bra WRITES;\n@%p2 bra READS;\n\
+             {look} st.global.u32 [%rd1], %r6;\nbra END;\nREADS: {read} bar.arrive 4, 64;\nbra END;\n\
+             WRITES: bar.sync 4, 64;\nsetp.ne.u32 %p3, %r0, 32;\n@%p3 bra END;\nst.volatile.shared.u32 [s], 5;\nEND:"
+        )
+    };
+    let (look, read) = ("ld.volatile.shared.u32 %r6, [s];", "ld.shared.u32 %r7, [s];");
+    clean(SHARED, &body(look, read), 1, 96, |_| {});
+    clean(SHARED, &body(look, ""), 1, 96, |_| {});
+    fault(SHARED, &body(&look.replace(".volatile", ""), read), 1, 96, Kind::SharedRace);
+}
+
+#[test]
 fn an_index_beyond_its_table_leads_somewhere() {
     let text = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k()\n{\n.reg .b32 %r<4>;\n\
         mov.u32 %r1, %tid.x; add.u32 %r1, %r1, 7;\nbra GO;\nA: exit;\nGO:\nT: .branchtargets A;\nbrx.idx %r1, T;\n}\n";
@@ -309,9 +469,10 @@ fn what_cannot_be_followed_ends_a_launch() {
         AGAIN: cp.async.ca.shared.global [%r4], [%rd0], 4;\nbra AGAIN;";
     let found = fault(SHARED, copies, 1, 1, Kind::Endless);
     assert!(found.detail.contains("copies"), "{}", found.detail);
-    let releases = "AGAIN: atom.acq_rel.gpu.global.add.u32 %r4, [%rd1], 1;\nbra AGAIN;";
-    let found = fault("", releases, 1, 32, Kind::Endless);
-    assert!(found.detail.contains("more often than can be followed"), "{}", found.detail);
+    let arrivals =
+        "mbarrier.init.shared.b64 [s], 1;\nAGAIN: cp.async.mbarrier.arrive.noinc.shared.b64 [s];\nbra AGAIN;";
+    let found = fault(MBARRIER, arrivals, 1, 1, Kind::Endless);
+    assert!(found.detail.contains("arrive more often"), "{}", found.detail);
     let threads = kernel(0, ".local .align 4 .b8 l[524288];", "st.local.u32 [l], 1;\nret;");
     let launch = Launch { grid: [1, 1, 1], block: [1024, 1, 1], shared: 0, arguments: vec![] };
     let fits = execute::launch(&threads, &launch, &mut Memory::new(), &Settings::default());
@@ -713,6 +874,46 @@ fn a_copy_may_land_as_soon_as_it_is_asked_for() {
 }
 
 #[test]
+fn a_copy_that_is_waited_for_too_late_is_seen_where_something_was_before() {
+    // Two buffers in turns, of which each is asked for one round ahead: in the third round the first holds what was there in the first.
+    let rounds = |wait: &str| {
+        let round = |round: u32, wait: &str| {
+            let (next, this) = (128 * ((round + 1) % 2), 128 * (round % 2));
+            format!(
+                "cp.async.ca.shared.global [%rd3+{next}], [%rd0+{}], 4; cp.async.commit_group; {wait} bar.sync 0;\n\
+                 ld.shared.u32 %r5, [%rd5+{this}]; add.u32 %r6, %r6, %r5; bar.sync 0;\n",
+                128 * (round + 1)
+            )
+        };
+        let rest: String =
+            (0..4).map(|of| round(of, if of < 2 { "cp.async.wait_group 1;" } else { wait })).collect();
+        format!(
+            "{SLOT} xor.b32 %r4, %r0, 1; mul.wide.u32 %rd4, %r4, 4; mov.u64 %rd5, s; add.s64 %rd5, %rd5, %rd4; mov.u32 %r6, 0;\n\
+             cp.async.ca.shared.global [%rd3], [%rd0], 4; cp.async.commit_group;\n{rest}cp.async.wait_all; st.global.u32 [%rd1], %r6;"
+        )
+    };
+    clean(SHARED, &rounds("cp.async.wait_group 1;"), 1, 32, |y| {
+        assert_eq!(y[1], 32 + 64 + 96, "what is beside the first of each row");
+    });
+    let late = rounds("cp.async.wait_group 2;");
+    let found = fault(SHARED, &late, 1, 32, Kind::Uninitialised);
+    assert!(found.detail.contains("where the copy of"), "{}", found.detail);
+    // Something hangs on it, also where nobody looks for what is not known.
+    let kernel = kernel(2, SHARED, &format!("{PLACES}{late}\nret;"));
+    let result = |fill| {
+        let mut memory = Memory::new();
+        let x = with_u32s(&mut memory, "x", Role::Input, 0..256);
+        let y = room(&mut memory, "y", 256);
+        let arguments = vec![Argument::Pointer(x), Argument::Pointer(y)];
+        let launch = Launch { grid: [1, 1, 1], block: [32, 1, 1], shared: 0, arguments };
+        let settings = Settings { fill, results_only: true, ..Settings::default() };
+        execute::launch(&kernel, &launch, &mut memory, &settings).expect("a launch");
+        u32s(&memory, y)[1]
+    };
+    assert_ne!(result(0), result(0x7B));
+}
+
+#[test]
 fn a_fence_lets_be_seen_what_came_before_it() {
     // The block that comes last sums up what the threads of both have left.
     let last = |before: &str, after: &str| {
@@ -775,6 +976,47 @@ fn a_block_may_wait_for_another() {
         let report = execute::launch(&kernel, &launch, &mut memory, &settings).expect("a launch");
         assert!(report.faults.is_empty(), "{:?}", report.faults);
         assert_eq!(u32s(&memory, y)[0], 42);
+    }
+}
+
+#[test]
+fn flags_may_be_looked_at_together() {
+    let apart = "ld.volatile.SPACE.u32 %r10, [%rd7]; ld.volatile.SPACE.u32 %r11, [%rd7+4];\n\
+        ld.volatile.SPACE.u32 %r12, [%rd7+8]; ld.volatile.SPACE.u32 %r13, [%rd7+12];";
+    let together = "ld.volatile.SPACE.v4.u32 {%r10, %r11, %r12, %r13}, [%rd7];";
+    // Each of four leaves a number and raises its flag; the fifth waits for all flags, and adds up. `%r5` says which of them it is, `%rd6` is
+    // where the numbers are, and `%rd7` where the flags are.
+    let body = |space: &str, look: &str, fence: &str| {
+        let text = format!(
+            "setp.eq.u32 %p0, %r5, 4;\n@%p0 bra LOOK;\nmul.wide.u32 %rd8, %r5, 4; add.s64 %rd9, %rd6, %rd8; add.s64 %rd10, %rd7, %rd8;\n\
+             st.SPACE.u32 [%rd9], %r5; {fence} st.volatile.SPACE.u32 [%rd10], 1;\nbra END;\n\
+             LOOK: {look}\nand.b32 %r14, %r10, %r11; and.b32 %r15, %r12, %r13; and.b32 %r14, %r14, %r15;\n\
+             setp.eq.u32 %p1, %r14, 0;\n@%p1 bra LOOK;\n{fence}\n\
+             ld.SPACE.u32 %r16, [%rd6+4]; ld.SPACE.u32 %r17, [%rd6+12]; add.u32 %r16, %r16, %r17; st.global.u32 [%rd1], %r16;\nEND:"
+        );
+        text.replace("SPACE", space)
+    };
+    for look in [apart, together] {
+        let warps = "shr.u32 %r5, %r0, 5; mov.u64 %rd7, s; add.s64 %rd6, %rd7, 64; and.b32 %r6, %r0, 31;\n\
+            setp.lt.u32 %p2, %r0, 32; mov.u32 %r7, 0;\n@%p2 st.shared.u32 [%rd3], %r7;\nbar.sync 0;\n\
+            setp.ne.u32 %p3, %r6, 0;\n@%p3 bra END;\n";
+        let warps = |fence| format!("{SLOT}{warps}{}", body("shared", look, fence));
+        clean(".shared .align 16 .b8 s[1024];", &warps("membar.cta;"), 1, 160, |y| assert_eq!(y[128], 4));
+        fault(".shared .align 16 .b8 s[1024];", &warps(""), 1, 160, Kind::SharedRace);
+        let blocks = |fence| {
+            let begin = "mov.u32 %r5, %r1; ld.param.u64 %rd7, [p1]; add.s64 %rd6, %rd7, 64; add.s64 %rd1, %rd7, 128;\n";
+            let kernel = kernel(2, "", &format!("{PLACES}{begin}{}\nret;", body("global", look, fence)));
+            SCHEDULES.map(|schedule| {
+                let mut memory = Memory::new();
+                let x = with_u32s(&mut memory, "x", Role::Input, 0..1);
+                let y = with_u32s(&mut memory, "y", Role::InOut, [0; 64]);
+                let report = run(&kernel, 5, 1, &mut memory, &[x, y], schedule);
+                assert_eq!(u32s(&memory, y)[32], 4);
+                report.faults.iter().any(|fault| fault.kind == Kind::GlobalRace)
+            })
+        };
+        assert_eq!(blocks("membar.gl;"), [false; 4], "{look}");
+        assert_eq!(blocks(""), [true; 4], "{look}");
     }
 }
 
@@ -892,6 +1134,107 @@ fn what_nobody_gave_can_be_filled_with_anything() {
             let (faults, y) = run(body, fill);
             assert_eq!((faults, y[0]), (1, u32::from_ne_bytes([fill; 4])), "{body}");
         }
+    }
+}
+
+#[test]
+fn results_that_nobody_wants_go_nowhere() {
+    for (variables, body) in [
+        ("", "isspacep.shared _, %rd0;"),
+        ("", "cvta.to.shared.u64 _, %rd0;"),
+        (
+            MBARRIER,
+            "mbarrier.init.shared.b64 [s], 32; mbarrier.arrive.shared.b64 %rd5, [s]; mbarrier.test_wait.shared.b64 _, [s], %rd5;",
+        ),
+        ("", "mov.v2.u32 {_, %r4}, {%r0, %r0};"),
+        ("", "shfl.sync.idx.b32 _|%p1, %r0, 33, 31, -1;"),
+        ("", "setp.gt.u32 %p0, %r0, 7;\n@%p0 bra END;\nshfl.sync.idx.b32 _|%p1, %r0, 20, 31, 0xff;\nEND:"),
+    ] {
+        let kernel = kernel(
+            2,
+            variables,
+            &format!("{PLACES}mov.u32 %r9, 7;\n{body}\nst.global.u32 [%rd1], %r9;\nret;"),
+        );
+        for fill in [0xCD, 0x00] {
+            let mut memory = Memory::new();
+            let x = with_u32s(&mut memory, "x", Role::Input, 0..32);
+            let y = room(&mut memory, "y", 32);
+            let arguments = vec![Argument::Pointer(x), Argument::Pointer(y)];
+            let launch = Launch { grid: [1, 1, 1], block: [32, 1, 1], shared: 0, arguments };
+            let settings = Settings { fill, ..Settings::default() };
+            assert!(
+                execute::launch(&kernel, &launch, &mut memory, &settings).is_ok_and(|report| report.finished)
+            );
+            assert_eq!(u32s(&memory, y), [7; 32], "{body}");
+        }
+    }
+}
+
+#[test]
+fn a_register_that_nobody_wrote_holds_nothing_of_another_block() {
+    // Only the first block writes what all store.
+    let body = "setp.ne.u32 %p0, %r1, 0;\n@%p0 bra STORE;\nadd.u32 %r5, %r0, 77; cvt.u64.u32 %rd5, %r5;\nSTORE: st.global.u32 [%rd1], %r5;";
+    let kernel = kernel(2, "", &format!("{PLACES}{body}\nret;"));
+    for fill in [0x00, 0x7B, 0xFF] {
+        let mut memory = Memory::new();
+        let x = with_u32s(&mut memory, "x", Role::Input, 0..1);
+        let y = room(&mut memory, "y", 64);
+        let arguments = vec![Argument::Pointer(x), Argument::Pointer(y)];
+        let launch = Launch { grid: [2, 1, 1], block: [32, 1, 1], shared: 0, arguments };
+        execute::launch(&kernel, &launch, &mut memory, &Settings { fill, ..Settings::default() })
+            .expect("a launch");
+        assert_eq!(u32s(&memory, y)[32..], [u32::from_ne_bytes([fill; 4]); 32]);
+    }
+}
+
+#[test]
+fn what_is_constant_is_not_global() {
+    let text = ".version 8.0\n.target sm_80\n.address_size 64\n.const .align 4 .b32 c[4] = {1, 2, 3, 4};\n.visible .entry k(.param .u64 p0)\n{\n\
+        .reg .pred %p<4>; .reg .b32 %r<4>; .reg .b64 %rd<4>;\nld.param.u64 %rd0, [p0]; mov.u64 %rd1, c; cvta.const.u64 %rd1, %rd1;\n\
+        isspacep.global %p0, %rd1; isspacep.const %p1, %rd1; isspacep.global %p2, %rd0; isspacep.const %p3, %rd0;\n\
+        selp.u32 %r0, 1, 0, %p0; selp.u32 %r1, 1, 0, %p1; selp.u32 %r2, 1, 0, %p2; selp.u32 %r3, 1, 0, %p3;\n\
+        st.global.v4.u32 [%rd0], {%r0, %r1, %r2, %r3}; ret;\n}\n";
+    let kernel = Module::parse(text).and_then(|module| module.kernel("k")).expect("a kernel");
+    let mut memory = Memory::new();
+    let y = room(&mut memory, "y", 4);
+    let report = run(&kernel, 1, 1, &mut memory, &[y], Schedule::Forward);
+    assert_eq!((report.faults, u32s(&memory, y)), (vec![], vec![0, 1, 1, 0]));
+}
+
+#[test]
+fn what_registers_of_other_lanes_hold_is_of_no_account() {
+    // A register of 16 bits of the lower lanes may be one in which all lanes had 32 bits.
+    let body = "not.b32 %r5, %r0; st.global.u32 [%rd1], %r5; setp.ge.u32 %p1, %r0, 8;\n@%p1 bra END;\n\
+        cvt.u16.u32 %h1, %r0; mul.wide.u16 %r6, %h1, %h1; st.global.u32 [%rd1], %r6;\nEND:";
+    clean("", body, 1, 32, |y| assert_eq!(y[..9], [0, 1, 4, 9, 16, 25, 36, 49, !8]));
+    // A copy of a part of a row from the last address there is.
+    let body = format!(
+        "{SLOT}mov.u64 %rd5, -1; mov.u32 %r4, 3; cp.async.ca.shared.global [%rd3], [%rd5], 4, %r4; cp.async.wait_all;"
+    );
+    fault(SHARED, &body, 1, 32, Kind::OutOfBounds);
+}
+
+#[test]
+fn a_product_of_some_lanes_is_filled_with_anything_and_nothing_else_is() {
+    // Registers that hold something else, as many as there are lists.
+    let held: String = (8..28).map(|of| format!("add.u32 %r{of}, %r0, {of};\n")).collect();
+    let kept: String = (8..28).map(|of| format!("add.u32 %r4, %r4, %r{of};\n")).collect();
+    let body = format!(
+        "{held}mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {{%f0, %f1, %f2, %f3}}, {{%r5, %r6}}, {{%r7}}, {{%f4, %f5, %f6, %f7}};\n\
+         mov.u32 %r4, 0;\n{kept}st.global.u32 [%rd1], %r4; st.global.f32 [%rd1+128], %f3;\nret;"
+    );
+    let kernel = kernel(2, "", &format!("{PLACES}mov.u32 %r5, 0; mov.u32 %r6, 0; mov.u32 %r7, 0;\n{body}"));
+    for fill in [0x00, 0x7B, 0xFF] {
+        let mut memory = Memory::new();
+        let x = with_u32s(&mut memory, "x", Role::Input, 0..32);
+        let y = room(&mut memory, "y", 64);
+        let arguments = vec![Argument::Pointer(x), Argument::Pointer(y)];
+        let launch = Launch { grid: [1, 1, 1], block: [16, 1, 1], shared: 0, arguments };
+        let settings = Settings { fill, results_only: true, ..Settings::default() };
+        execute::launch(&kernel, &launch, &mut memory, &settings).expect("a launch");
+        let y = u32s(&memory, y);
+        assert!((0..16).all(|lane| y[lane] == 350 + 20 * lane as u32), "{y:?}");
+        assert_eq!(y[32..48], [u32::from_ne_bytes([fill; 4]); 16]);
     }
 }
 

@@ -29,3 +29,31 @@ fn what_lanes_read_at_once_is_counted_once() {
     assert_eq!(y.read, Traffic { requests: 1, bytes: 128, sectors: 1, ideal_sectors: 1 });
     assert_eq!(y.written, of(2, 128 + 128, 4 + 1));
 }
+
+/// Each lane goes around a loop as often as its number in reverse says; then all read 64 rows together.
+fn rows_after_a_loop(within: &str, after: &str) -> Traffic {
+    let body = format!(
+        "mov.u32 %r0, %tid.x; ld.param.u64 %rd0, [p0]; ld.param.u64 %rd1, [p1];\n\
+         mul.wide.u32 %rd2, %r0, 4; add.s64 %rd3, %rd0, %rd2;\n\
+         brev.b32 %r2, %r0; shr.u32 %r2, %r2, 27; mad.lo.u32 %r2, %r2, 12, 12; mov.u32 %r3, 0;\n\
+         AROUND: setp.ge.u32 %p0, %r3, %r2;\n@%p0 bra LEFT;\n{within} add.u32 %r3, %r3, 1;\nbra AROUND;\nLEFT: {after}\n\
+         mov.u32 %r4, 0;\nROW: ld.global.u32 %r6, [%rd3]; add.s64 %rd3, %rd3, 128; add.u32 %r4, %r4, 1;\n\
+         setp.lt.u32 %p1, %r4, 64;\n@%p1 bra ROW;\nret;"
+    );
+    let mut memory = Memory::new();
+    let x = with_u32s(&mut memory, "x", Role::Input, 0..64 * 32);
+    let y = with_u32s(&mut memory, "y", Role::InOut, 0..1);
+    let report = run(&kernel(2, "", &body), 1, 32, &mut memory, &[x, y], Schedule::Forward);
+    assert_eq!(report.faults, []);
+    report.meter.buffers[0].read
+}
+
+#[test]
+fn lanes_that_were_apart_read_together_again() {
+    let rows = Traffic { requests: 64, bytes: 64 * 128, sectors: 256, ideal_sectors: 256 };
+    assert_eq!(rows_after_a_loop("", ""), rows);
+    assert_eq!(rows_after_a_loop("red.global.add.u32 [%rd1], 1;", ""), rows, "who adds up looks at nothing");
+    let look = "ld.volatile.global.u32 %r5, [%rd1];";
+    assert_eq!(rows_after_a_loop(look, "bar.sync 0;"), rows, "at a barrier");
+    assert_eq!(rows_after_a_loop(look, "bar.warp.sync -1;"), rows, "at a barrier of the warp");
+}

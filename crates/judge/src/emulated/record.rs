@@ -89,6 +89,8 @@ pub(super) struct Record {
     printed: BTreeMap<String, (usize, String, String)>,
     pub instructions: u64,
     launched: bool,
+    /// A launch in which more was done than could be followed: in which case first, and of which kernel.
+    unfollowed: Option<(usize, String)>,
 }
 
 impl Record {
@@ -112,6 +114,9 @@ impl Record {
     pub fn note(&mut self, report: &Report, during: &str) {
         self.instructions += report.meter.instructions;
         self.launched = true;
+        if !report.followed && self.unfollowed.is_none() {
+            self.unfollowed = Some((self.case, report.kernel.clone()));
+        }
         if !report.printed.is_empty() && !self.printed.contains_key(&report.kernel) {
             let printed = (self.case, during.to_owned(), start_of(&report.printed));
             self.printed.insert(report.kernel.clone(), printed);
@@ -240,6 +245,7 @@ impl Record {
         }
         self.instructions += other.instructions;
         self.launched |= other.launched;
+        self.unfollowed = self.unfollowed.take().into_iter().chain(other.unfollowed).min();
     }
 
     /// Calls whose results were compared between two orders.
@@ -297,6 +303,17 @@ impl Record {
             let message = format!("{} instructions of warps", self.instructions);
             let (dimension, note) = (Dimension::Correctness, Severity::Note);
             findings.push(finding_about("sanitizer", "clean", dimension, Outcome::Pass, note, message, None));
+        }
+        if let Some((case, kernel)) = &self.unfollowed {
+            let message = format!(
+                "kernel `{kernel}` does more than is remembered of who has seen what: races in global memory may have gone unseen"
+            );
+            let (dimension, note) = (Dimension::Code, Severity::Note);
+            let about = format!("{SANITIZER}{kernel}");
+            findings.push(Finding {
+                seen_in: smallest(&mut [*case].into_iter()),
+                ..finding_about(&about, "followed", dimension, Outcome::Pass, note, message, None)
+            });
         }
         for (kernel, (case, during, text)) in &self.printed {
             let message = format!("kernel `{kernel}` printed, first in {during}: {text:?}");

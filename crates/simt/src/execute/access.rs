@@ -70,10 +70,15 @@ impl Machine<'_> {
                 self.check_races(&group, mask & !stale, 0, &request, block);
             }
             if strong {
-                take_over(&group, mask, warp, block);
-                if matches!(group.target, Target::Global(_)) {
-                    self.polls += 1;
-                    self.acquire(&addresses, mask, block);
+                let global = matches!(group.target, Target::Global(_));
+                self.polls += u64::from(global);
+                // Each part may be a flag of its own.
+                for part in 0..u64::from(access.count) {
+                    let (group, addresses) = moved(&group, &addresses, part * u64::from(access.bytes));
+                    take_over(&group, mask, warp, block);
+                    if global {
+                        self.acquire(&addresses, mask, block);
+                    }
                 }
             }
             let (bytes, _) = self.storage(block, group.target);
@@ -145,9 +150,12 @@ impl Machine<'_> {
                 });
                 if strong {
                     let release = matches!(access.order, Order::Release | Order::AcquireRelease);
-                    self.hand_over(&group, mask, release, warp, block);
-                    if matches!(group.target, Target::Global(_)) {
-                        self.release(&addresses, mask, release, pc, warp, block);
+                    for part in 0..count {
+                        let (group, addresses) = moved(&group, &addresses, (part * bytes) as u64);
+                        self.hand_over(&group, mask, release, warp, block);
+                        if matches!(group.target, Target::Global(_)) {
+                            self.release(&addresses, mask, release, warp, block);
+                        }
                     }
                 }
             }
@@ -182,7 +190,7 @@ impl Machine<'_> {
         self.check_races(group, mask, same, request, block);
     }
 
-    /// `atom` and `red`
+    /// `atom` and `red`; whether lanes that ask for what was there have changed nothing, as who waits for others to change it.
     #[allow(clippy::too_many_arguments)]
     pub(super) fn atomic(
         &mut self,
@@ -194,7 +202,7 @@ impl Machine<'_> {
         active: u32,
         warp: &mut Warp,
         block: &mut Block,
-    ) {
+    ) -> bool {
         let addresses = addresses(warp, inst.a, access.wide_address, access.offset);
         let size = usize::from(access.bytes);
         let request = Request { way: Way::Atomic, size, pc, strong: true, warp: warp.index };
@@ -228,7 +236,7 @@ impl Machine<'_> {
             if global && scope == Scope::Device {
                 self.polls += 1;
                 self.acquire(&addresses, mask, block);
-                self.release(&addresses, mask, release, pc, warp, block);
+                self.release(&addresses, mask, release, warp, block);
             }
             if op.finds_out() {
                 self.note_tried(&group, mask, warp, block);
@@ -259,6 +267,7 @@ impl Machine<'_> {
             warp.worked();
         }
         self.settle_looks(again, &request);
+        inst.d != Reg::NONE && !changes
     }
 
     /// Reads a row of bytes for each lane, of a size that a register cannot hold. What may not be read is zeros.
@@ -381,6 +390,12 @@ fn put_rows<const SIZE: usize>(
         place.copy_from_slice(row);
     }
     same
+}
+
+/// Where a part of what each lane accesses is.
+fn moved(group: &Group, addresses: &[u64; LANES], by: u64) -> (Group, [u64; LANES]) {
+    let offsets = group.offsets.map(|offset| offset.wrapping_add(by));
+    (Group { offsets, ..*group }, addresses.map(|address| address.wrapping_add(by)))
 }
 
 /// A number that tells one list of values from another.

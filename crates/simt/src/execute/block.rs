@@ -62,6 +62,8 @@ pub(super) struct Block {
     pub clocks: Clocks,
     pub acquired: Acquired,
     pub handed: Handed,
+    /// Whether some of it is remembered together, as there is so much.
+    pub handed_together: bool,
     /// What the last thread that asked for a phase of an mbarrier waits for.
     pub awaited: Option<Awaited>,
     /// When a thread of each warp last made what it had done visible to the device, and up to which tick the warp had seen then what each other did.
@@ -85,8 +87,9 @@ impl Block {
             local: vec![machine.fill; local],
             local_written: Bitmap::new(local),
             clocks: Clocks::new(warps),
-            acquired: Acquired::new(),
+            acquired: Acquired::default(),
             handed: Handed::new(),
+            handed_together: false,
             awaited: None,
             fences: vec![(0, vec![0; warps]); warps],
             barriers: Barriers::default(),
@@ -105,6 +108,7 @@ impl Block {
         self.clocks.clear();
         self.acquired.clear();
         self.handed.clear();
+        self.handed_together = false;
         self.awaited = None;
         self.fences.iter_mut().for_each(|(tick, seen)| {
             *tick = 0;

@@ -18,10 +18,22 @@ pub(super) fn take_over(group: &Group, mask: u32, warp: &Warp, block: &mut Block
         return;
     }
     for location in lanes(mask).filter_map(|lane| group.location(lane)) {
-        if let Some(seen) = block.handed.get(&location) {
-            block.clocks.join(warp.index, seen);
+        for location in
+            [Some(location), block.handed_together.then(|| together(location))].into_iter().flatten()
+        {
+            if let Some(seen) = block.handed.get(&location) {
+                block.clocks.join(warp.index, seen);
+            }
         }
     }
+}
+
+/// Locations of global memory at which warps of a block let each other see, each of which is remembered by itself.
+const HANDED_MAX: usize = 1 << 12;
+
+/// Where what is let be seen at any more of them is remembered, together with what is at others: who sees one sees all of these.
+fn together(location: u64) -> u64 {
+    1 << 63 | super::mix(location) % 1024
 }
 
 /// Notes an access to cells of `width` bytes, and gives the lanes that race, with what. `same` are lanes that write what is there already.
@@ -294,8 +306,9 @@ impl Machine<'_> {
         if let Target::Global(place) = group.target
             && self.shadows[place].as_ref().is_some_and(Shadow::is_full)
         {
-            let who = (&*block, request.thread(mask.trailing_zeros() as usize));
-            self.give_up(request.pc, who, "parts of more lines of memory are accessed than can be followed");
+            // Parts of more lines are accessed than can be remembered, which is no fault.
+            self.shadows[place] = None;
+            self.unfollowed = true;
         }
         for (lane, other) in races {
             self.note_race(group, lane, &other, request, block);
@@ -375,21 +388,35 @@ impl Machine<'_> {
 
     /// Within a block, what a warp did before is visible to whoever sees what was put there: all of it by an operation that releases, what
     /// came before its last fence by any other.
-    pub(super) fn hand_over(&self, group: &Group, mask: u32, releases: bool, warp: &Warp, block: &mut Block) {
+    pub(super) fn hand_over(
+        &mut self,
+        group: &Group,
+        mask: u32,
+        releases: bool,
+        warp: &Warp,
+        block: &mut Block,
+    ) {
         if self.results_only {
             return;
         }
         let ticks = if releases { [self.tick; LANES] } else { warp.fenced_for_block };
         for lane in lanes(mask).filter(|&lane| ticks[lane] != 0) {
-            let Some(location) = group.location(lane) else { return };
+            let Some(mut location) = group.location(lane) else { return };
+            let is_global = matches!(group.target, Target::Global(_));
+            if is_global && block.handed.len() >= HANDED_MAX && !block.handed.contains_key(&location) {
+                location = together(location);
+                block.handed_together = true;
+                self.unfollowed = true;
+            }
             block.let_see(location, warp.index, ticks[lane]);
         }
     }
 
     /// A block sees what others let be seen by what they put at these addresses.
-    pub(super) fn acquire(&self, addresses: &[u64; LANES], mask: u32, block: &mut Block) {
+    pub(super) fn acquire(&mut self, addresses: &[u64; LANES], mask: u32, block: &mut Block) {
         if !self.releases.is_empty() {
-            lanes(mask).for_each(|lane| self.releases.acquire(addresses[lane], &mut block.acquired));
+            let Block { index, acquired, .. } = block;
+            lanes(mask).for_each(|lane| self.releases.acquire(addresses[lane], *index, acquired));
         }
     }
 
@@ -400,31 +427,21 @@ impl Machine<'_> {
         addresses: &[u64; LANES],
         mask: u32,
         releases: bool,
-        pc: u32,
         warp: &Warp,
         block: &Block,
     ) {
-        if self.results_only {
+        if self.results_only || self.releases.given_up() {
             return;
         }
         let ticks = if releases { [self.tick; LANES] } else { warp.fenced };
         let mut shared = None;
         for lane in lanes(mask).filter(|&lane| ticks[lane] != 0) {
-            let (acquired, seen) = shared.get_or_insert_with(|| {
+            let seen = shared.get_or_insert_with(|| {
                 let row = block.clocks.row(warp.index);
-                let seen = if releases { row.to_vec() } else { block.fenced(warp.index) };
-                (Arc::from(&block.acquired[..]), Arc::from(seen))
+                if releases { Arc::from(row) } else { Arc::from(block.fenced(warp.index)) }
             });
-            let release = Release::new(ticks[lane], warp.index, acquired, seen);
-            self.releases.release(addresses[lane], block.index, release);
-        }
-        if self.releases.is_full() {
-            let thread = (32 * warp.index) as u16 + mask.trailing_zeros() as u16;
-            self.give_up(
-                pc,
-                (block, thread),
-                "blocks have let others see what they did more often than can be followed",
-            );
+            let release = Release::new(ticks[lane], warp.index, block.index, seen);
+            self.releases.release(addresses[lane], release);
         }
     }
 }

@@ -1,10 +1,12 @@
 //! Asynchronous copies from global to shared memory.
 //!
 //! What is copied is read when the copy is asked for, and appears in shared memory when the thread waits for it. A real copy may land at
-//! any moment between: so who reads too early finds what was there before, and both moments are writes to whoever might race.
+//! any moment between: so who reads too early finds what was there before, or whatever is asked for where nobody wrote, as what is there is
+//! not known; and both moments are writes to whoever might race.
 
 use crate::alu::ballot;
 use crate::fault::Kind;
+use crate::memory::POISON;
 use crate::program::{AsyncCopy, Inst, LANES, Reg, Space};
 
 use super::Machine;
@@ -93,6 +95,11 @@ impl Copies {
         }
     }
 
+    /// Whether more copies are to arrive than can be followed.
+    pub fn is_full_of_arrivals(&self) -> bool {
+        self.arrivals.len() > PENDING_MAX
+    }
+
     pub fn is_to_arrive(&self) -> bool {
         !self.arrivals.is_empty()
     }
@@ -178,7 +185,7 @@ impl Machine<'_> {
             for to in rows[lane].iter_mut().take(size.into()) {
                 let row = self.read_rows(Space::Global, &at, (1 << lane, 1), pc, warp, block);
                 *to = row[lane][0];
-                at[lane] += 1;
+                at[lane] = at[lane].wrapping_add(1);
             }
         }
         // It may land from now on, so whoever is not done with what is there races.
@@ -188,6 +195,14 @@ impl Machine<'_> {
         let mask = self.admit(&group, &request, block);
         if mask != 0 {
             self.check_races(&group, mask, 0, &request, block);
+            // Until it is waited for, nobody knows what is there.
+            for lane in lanes(mask) {
+                let (at, size) = (group.offsets[lane] as usize, usize::from(bytes));
+                block.shared_written.unset(at, size);
+                if self.fill != POISON {
+                    block.shared[at..][..size].fill(self.fill);
+                }
+            }
         }
         if bypass {
             self.count_torn(&from, &to, mask & whole, pc);

@@ -107,6 +107,11 @@ impl Machine<'_> {
                     }
                     Mbarrier::ArriveAfterCopies { counted } => {
                         let Some(mut state) = self.state(lane, &group, &request, block) else { continue };
+                        if warp.copies.is_full_of_arrivals() {
+                            let what = "copies of a warp are to arrive more often, and nobody asks for it, than can be followed";
+                            self.give_up(pc, (block, request.thread(lane)), what);
+                            return true;
+                        }
                         if !counted {
                             state.pending = (state.pending + 1).min(COUNT_MAX);
                             put(block, group.offsets[lane], state.word());
@@ -136,8 +141,10 @@ impl Machine<'_> {
                             block.awaited = Some(Awaited { at, phase, pending, expected });
                         }
                         waits |= !complete;
-                        let pred = &mut warp.regs.p[inst.d.index()];
-                        *pred = *pred & !(1 << lane) | u32::from(complete) << lane;
+                        if inst.d != Reg::NONE {
+                            let pred = &mut warp.regs.p[inst.d.index()];
+                            *pred = *pred & !(1 << lane) | u32::from(complete) << lane;
+                        }
                     }
                 }
             }

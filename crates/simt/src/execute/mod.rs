@@ -77,6 +77,7 @@ pub fn launch(
         memory,
         faults: Faults::default(),
         releases: Releases::default(),
+        unfollowed: false,
         printed: String::new(),
         tick: 0,
         limit: settings.limit,
@@ -97,7 +98,7 @@ pub fn launch(
         ended: false,
     };
     machine.run();
-    let Machine { mut faults, counts, printed, tried, ended, .. } = machine;
+    let Machine { mut faults, counts, printed, tried, ended, releases, unfollowed, .. } = machine;
     let finds_out = |pc: u32| matches!(kernel.code[pc as usize].op, Op::Atomic(op, ..) if op.finds_out());
     faults.retain(|pc, other| {
         !other.is_some_and(|other| {
@@ -106,10 +107,12 @@ pub fn launch(
     });
     Ok(Report {
         kernel: kernel.name.clone(),
+        more_faults: faults.more(),
         faults: faults.finish(),
         meter: counts.finish(kernel),
         printed,
         finished: !ended,
+        followed: !unfollowed && !releases.given_up(),
     })
 }
 
@@ -204,6 +207,8 @@ pub(crate) struct Machine<'a> {
     /// By place; inputs have none.
     shadows: Vec<Option<Shadow>>,
     releases: Releases,
+    /// Whether somebody did more than can be remembered, to a buffer or at places where warps let each other see.
+    unfollowed: bool,
     faults: Faults,
     counts: Counts,
     printed: String,

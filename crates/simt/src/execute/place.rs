@@ -258,6 +258,9 @@ impl Warp {
             Space::Param => address::generic(PARAM, 0),
             Space::Global | Space::Const | Space::Generic => 0,
         };
+        if inst.d == Reg::NONE {
+            return;
+        }
         for lane in lanes(active) {
             if wide {
                 let from = self.regs.w64[inst.a.index()][lane];
@@ -272,15 +275,20 @@ impl Warp {
 
     /// `isspacep`
     pub(super) fn is_space(&mut self, inst: &Inst, space: Space, active: u32, machine: &Machine<'_>) {
+        if inst.d == Reg::NONE {
+            return;
+        }
         let pred = &mut self.regs.p[inst.d.index()];
         for lane in lanes(active) {
             let segment = address::segment(self.regs.w64[inst.a.index()][lane]);
+            let is_constant =
+                || machine.memory.place(segment).is_some_and(|place| machine.is_constant(place));
             let holds = match space {
                 Space::Shared => segment == SHARED,
                 Space::Local => segment == LOCAL,
                 Space::Param => segment == PARAM,
-                Space::Const => machine.memory.place(segment).is_some_and(|place| machine.is_constant(place)),
-                Space::Global | Space::Generic => segment > PARAM,
+                Space::Const => is_constant(),
+                Space::Global | Space::Generic => segment > PARAM && !is_constant(),
             };
             *pred = *pred & !(1 << lane) | u32::from(holds) << lane;
         }

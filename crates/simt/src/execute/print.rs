@@ -8,7 +8,7 @@ const COLUMNS: usize = 1 << 10;
 
 /// Whether nothing more is kept.
 pub(super) fn is_full(out: &str) -> bool {
-    out.len() >= MOST
+    out.len() > MOST
 }
 
 /// Arguments as they lie in memory, each where its size aligns it.
@@ -221,7 +221,7 @@ pub(super) fn print<'m>(
     }
     let mut arguments = Arguments { bytes: arguments, at: 0 };
     let mut rest = format;
-    while let Some(percent) = rest.find('%') {
+    while let Some(percent) = rest.find('%').filter(|_| !is_full(out)) {
         out.push_str(&rest[..percent]);
         rest = &rest[percent + 1..];
         let options = Options::read(&mut rest, &mut arguments);
@@ -277,7 +277,7 @@ pub(super) fn print<'m>(
         }
     }
     out.push_str(rest);
-    if out.len() > MOST {
+    if is_full(out) {
         let end = (0..=MOST).rev().find(|&end| out.is_char_boundary(end)).unwrap_or(0);
         out.truncate(end);
         out.push_str("\n… and more");
@@ -286,7 +286,7 @@ pub(super) fn print<'m>(
 
 #[cfg(test)]
 mod tests {
-    use super::print;
+    use super::{MOST, print};
 
     /// An argument as it lies in memory.
     #[derive(Clone, Copy)]
@@ -314,6 +314,14 @@ mod tests {
         let mut out = String::new();
         print(&mut out, format, &bytes, &|address| (address == 7).then_some(&b"text\0and more"[..]));
         out
+    }
+
+    #[test]
+    fn no_more_is_made_than_is_kept() {
+        let (mut out, long) = (String::new(), vec![b'a'; MOST]);
+        print(&mut out, &"%s".repeat(1000), &[], &|_| Some(&long));
+        assert!(out.ends_with("a\n… and more") && out.len() < MOST + 16);
+        assert!(out.capacity() <= 4 * MOST, "{}", out.capacity());
     }
 
     #[test]

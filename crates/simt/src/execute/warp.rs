@@ -102,6 +102,8 @@ pub(super) struct Warp {
     idle: u32,
     /// Whether it waits at a barrier of the block.
     waits: bool,
+    /// Whether lanes that were apart have come together, and may be one fragment again.
+    met: bool,
     /// Whether its presets are in place.
     filled: bool,
 }
@@ -123,6 +125,8 @@ impl Warp {
         self.looks = 0;
         self.worked();
         self.waits = false;
+        self.met = false;
+        self.regs.refill(machine.kernel, machine.fill);
         let moved = |preset: &Preset| matches!(preset, Preset::Special(Special::Ctaid(_) | Special::Smid));
         // Nothing writes to presets, so of another block only its own index and place are new.
         if self.filled {
@@ -355,12 +359,20 @@ impl Warp {
                             self.note_divergence(pc, active, mask & !active, block, machine);
                         }
                         if kind == crate::program::Barrier::Arrive {
-                            let arrival = self.arrival(machine.kernel, pc, mask, machine.tick, false);
+                            // A warp arrives once, however its lanes came here.
+                            self.fragments[current].pc = pc;
+                            if !self.together(current, mask, inst, block, machine, rare) {
+                                continue 'fragments;
+                            }
+                            let arrival = self.arrival(machine.kernel, pc, self.live, machine.tick, false);
                             let (number, count) = self.barrier_operands(inst, mask);
                             block.arrive(number, count, arrival, machine);
                             // Who waits may go on; this warp is not among them.
                             block.settle(1, machine);
                             pc += 1;
+                            if self.rejoin(current, pc) {
+                                continue 'fragments;
+                            }
                             continue;
                         }
                         self.fragments[current].pc = pc;
@@ -383,6 +395,9 @@ impl Warp {
                             continue 'fragments;
                         }
                         pc += 1;
+                        if self.rejoin(current, pc) {
+                            continue 'fragments;
+                        }
                     }
                     Op::Load(access) => {
                         if active != 0 {
@@ -415,11 +430,11 @@ impl Warp {
                         }
                     }
                     Op::Atomic(op, ty, access, scope) => {
-                        if active != 0 {
-                            machine.atomic(inst, (op, ty), &access, scope, pc, active, self, block);
-                        }
+                        let looked = active != 0
+                            && machine.atomic(inst, (op, ty), &access, scope, pc, active, self, block);
                         pc += 1;
-                        match self.gives_way(current, pc) {
+                        // Who adds up waits for nobody.
+                        match if looked { self.gives_way(current, pc) } else { None } {
                             Some(Other::Lanes) => continue 'fragments,
                             Some(Other::Warps) => return Pause::Idle,
                             None => left = left.saturating_sub(look),
@@ -642,7 +657,7 @@ impl Warp {
         match inst.op {
             Op::Shuffle(_) => Some(inst.f),
             Op::WarpSync => Some(inst.a),
-            Op::Mma(_) | Op::LoadMatrix { .. } => None,
+            Op::Mma(_) | Op::LoadMatrix { .. } | Op::Barrier(..) => None,
             _ => Some(inst.b),
         }
     }
@@ -731,17 +746,23 @@ impl Warp {
         }
         let missing = named & self.live & !active;
         let (silent, elsewhere) = (missing & mask, missing & !mask);
-        let mut all = active;
-        if elsewhere != 0 && state != State::Alone {
+        let (mut all, mut absent) = (active, 0);
+        if elsewhere != 0 {
             let waiting = self.fragments.iter().filter(|other| other.state == State::Sync && other.pc == pc);
             let also = waiting.fold(0, |lanes, other| lanes | self.alike(inst, other.mask, named));
-            if elsewhere & !also != 0 {
+            absent = elsewhere & !also;
+            if absent == 0 {
+                all |= also;
+            } else if state != State::Alone {
                 self.fragments[current].state = State::Sync;
                 return false;
             }
-            all |= also;
         }
-        if silent != 0 || elsewhere != 0 && state == State::Alone {
+        if let Op::Barrier(_, aligned) = inst.op {
+            if aligned && absent != 0 {
+                self.note_divergence(pc, active, missing, block, machine);
+            }
+        } else if silent != 0 || absent != 0 {
             let who = self.thread(active.trailing_zeros());
             machine.fault(Kind::MissingLanes, pc, None, active.count_ones().into(), (block, who), || {
                 format!("names lanes {named:#010x}, of which {missing:#010x} do not come")
@@ -750,6 +771,7 @@ impl Warp {
         self.fragments[current].state = State::Ready;
         match inst.op {
             Op::WarpSync => block.clocks.meet(self.index, machine.tick),
+            Op::Barrier(..) => {}
             Op::LoadMatrix { count, transposed, wide_address } => {
                 machine.load_matrix(inst, (count, transposed, wide_address), pc, all, self, block);
             }
@@ -769,12 +791,19 @@ impl Warp {
                     // What it gets is undefined. Hardware gives it its own.
                     if machine.fill != POISON {
                         let got = u32::from_ne_bytes([machine.fill; 4]);
-                        lanes(strays).for_each(|lane| self.regs.w32[inst.d.index()][lane] = got);
+                        let results = match inst.op {
+                            Op::Mma(_) => &*machine.kernel.lists[inst.d.index()],
+                            _ => std::slice::from_ref(&inst.d),
+                        };
+                        for reg in results.iter().filter(|reg| **reg != Reg::NONE) {
+                            lanes(strays).for_each(|lane| self.regs.w32[reg.index()][lane] = got);
+                        }
                     }
                 }
             }
         }
         if all != active {
+            self.met = true;
             for other in &mut self.fragments {
                 if other.state == State::Sync && other.pc == pc && other.mask & all != 0 {
                     other.pc += 1;
@@ -860,6 +889,38 @@ impl Warp {
             fragment.pc += 1;
             fragment.state = State::Ready;
         }
+        self.unite();
+    }
+
+    /// After an operation of the warp: makes one of lanes that came to it apart. Those of the fragment that executed it go on at an instruction.
+    #[inline(always)]
+    fn rejoin(&mut self, current: usize, pc: u32) -> bool {
+        if !self.met {
+            return false;
+        }
+        self.met = false;
+        self.fragments[current].pc = pc;
+        self.unite();
+        true
+    }
+
+    /// Makes one of fragments that may go on at one place and go to one meeting.
+    fn unite(&mut self) {
+        if self.fragments.len() < 2 {
+            return;
+        }
+        let mut united: Vec<Fragment> = Vec::with_capacity(self.fragments.len());
+        for one in self.fragments.drain(..) {
+            let alike = |other: &&mut Fragment| {
+                one.state == State::Ready
+                    && (other.pc, other.meeting, other.state) == (one.pc, one.meeting, one.state)
+            };
+            match united.iter_mut().find(alike) {
+                Some(other) => other.mask |= one.mask,
+                None => united.push(one),
+            }
+        }
+        self.fragments = united;
     }
 }
 

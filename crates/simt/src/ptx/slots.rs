@@ -230,7 +230,7 @@ fn spans(builder: &Builder<'_>, flow: &Flow) -> Result<Vec<(u32, u32)>, Error> {
     let mut is_open = vec![true; flow.blocks.len()];
     let mut work = 0;
     while let Some(index) = open.pop() {
-        work += words;
+        work += words * flow.blocks[index].next.len().max(1);
         if work > LIVENESS_WORDS_MAX {
             let what = "steps to find which values are in use where";
             return Err(Error::TooMany { line: 1, what, limit: LIVENESS_WORDS_MAX });

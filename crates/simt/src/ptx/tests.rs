@@ -1069,6 +1069,14 @@ fn sites_are_lines_of_both_texts() {
     let kernel = Module::parse(inlined).unwrap().kernel("k").unwrap();
     let sites: Vec<_> = kernel.sites.iter().map(|site| (site.ptx, site.file, site.line)).collect();
     assert_eq!(sites[..2], [(3, 0, 7), (4, 0, 7)]);
+    // What follows on the line is not a part of it.
+    for at in [
+        "1 5 0",
+        "1 5 0, function_name $L__info+5, inlined_at 1 7 0",
+        "1 5 0, function_name $L__info, inlined_at 1 7 0",
+    ] {
+        assert_eq!(ops(&format!(".loc {at} add.s32 %r1, %r1, 1;")).len(), 1, "{at}");
+    }
 }
 
 /// Values that a step reads, and those that it writes.
@@ -1291,6 +1299,22 @@ fn what_grows_without_bounds_is_refused() {
         labels.iter().map(|label| format!("{label}: ")).collect::<String>(),
     );
     assert!(matches!(error(&tables, "k"), Error::TooMany { what: "statements", .. }));
+    // The same where many values are in use, once for each of the targets that come before what uses them.
+    let used: String = (0..1000).map(|of| format!("add.u32 %r0, %r0, %r{of}; ")).collect();
+    let labels: Vec<String> = (0..20_000).map(|label| format!("L{label}")).collect();
+    let between = format!(
+        ".entry k() {{ .reg .b32 %r<1000>; bra B; E: {used} ret; {} B: T: .branchtargets {}; brx.idx %r0, T; }}",
+        labels.iter().map(|label| format!("{label}: bra E; ")).collect::<String>(),
+        labels.join(", "),
+    );
+    assert!(matches!(
+        error(&between, "k"),
+        Error::TooMany { what: "steps to find which values are in use where", .. }
+    ));
+    // Modifiers, each of which is looked for among the others.
+    let modifiers =
+        format!(".entry k() {{ .reg .b32 %r; ld.global{}.u32 %r, [%r]; ret; }}", ".ca".repeat(100_000));
+    assert_eq!(error(&modifiers, "k").to_string(), "line 1: more than 16 modifiers of an instruction");
     // Many parameters of a function that is called over and over.
     let count = 20_000;
     let formals: Vec<String> = (0..count).map(|index| format!(".reg .b32 a{index}")).collect();

@@ -1,5 +1,6 @@
 //! What blocks have let each other see.
 
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -8,110 +9,218 @@ use super::Mark;
 /// What blocks have let others see, by the location of an atomic operation.
 #[derive(Debug, Default)]
 pub(crate) struct Releases {
-    locations: HashMap<u64, Location>,
+    /// Indices of locations, by address.
+    places: HashMap<u64, u32>,
+    locations: Vec<Location>,
+    /// What each block has got to see, in its order: so much as it had seen at a moment is a beginning of its log.
+    logs: HashMap<u32, Log>,
+    /// How much is remembered.
     count: usize,
+    /// How much was gone through.
+    steps: Cell<u64>,
+    /// Whether there was more than can be remembered or gone through.
+    given_up: Cell<bool>,
 }
 
-/// Releases that are remembered in a launch.
-const RELEASES_MAX: usize = 1 << 20;
+/// Releases, and times that blocks got to see some, that are remembered in a launch.
+const REMEMBERED_MAX: usize = 1 << 20;
+/// How many of them may be gone through in a launch, for all blocks together: some seconds.
+const STEPS_MAX: u64 = 1 << 26;
 
 #[derive(Debug, Default)]
 struct Location {
-    /// How many have released here.
-    count: u32,
-    blocks: HashMap<u32, Vec<Release>>,
+    releases: Vec<Release>,
+    /// Of each block the index of its last release, and how much of its log did not make another of it.
+    last: HashMap<u32, (usize, usize)>,
 }
 
 /// What a warp has let others see.
 #[derive(Debug)]
 pub(crate) struct Release {
-    /// As the how-manieth at its location.
-    place: u32,
+    block: u32,
     tick: u32,
     warp: usize,
     /// Up to which tick the warp had seen what others of its block did.
     seen: Arc<[u32]>,
-    /// What the block itself had got to see by then.
-    acquired: Arc<[(u64, u32)]>,
+    /// What the block itself had got to see by then: the length of its log.
+    log: usize,
 }
 
 impl Release {
-    pub fn new(tick: u32, warp: usize, acquired: &Arc<[(u64, u32)]>, seen: &Arc<[u32]>) -> Release {
-        Release { place: 0, tick, warp, seen: Arc::clone(seen), acquired: Arc::clone(acquired) }
-    }
-
-    /// Whether it lets nobody see what another at the same location does not. What was released there before, everybody sees who sees either.
-    fn lets_see_what(&self, other: &Release, address: u64) -> bool {
-        let elsewhere = |&&(location, _): &&(u64, u32)| location != address;
-        (self.tick, self.warp, &self.seen) == (other.tick, other.warp, &other.seen)
-            && self.acquired.iter().filter(elsewhere).eq(other.acquired.iter().filter(elsewhere))
-    }
-
-    /// Whether what its block did at a mark is among it.
-    fn holds(&self, mark: &Mark) -> bool {
-        mark.tick < if mark.warp() == self.warp { self.tick } else { self.seen[mark.warp()] }
+    pub fn new(tick: u32, warp: usize, block: u32, seen: &Arc<[u32]>) -> Release {
+        Release { block, tick, warp, seen: Arc::clone(seen), log: 0 }
     }
 }
 
-/// What a block has got to see: locations, and how many had released there.
-pub(crate) type Acquired = Vec<(u64, u32)>;
+/// What a block has got to see, in its order.
+#[derive(Debug, Default)]
+struct Log {
+    seen: Vec<Seen>,
+    /// So much of it belongs to a release.
+    told: usize,
+}
+
+/// That a block has got to see what the first `count` releases at a location let be seen.
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    location: u32,
+    count: u32,
+}
+
+/// What a block has got to see.
+#[derive(Debug, Default)]
+pub(crate) struct Acquired {
+    /// By location, of how many releases.
+    counts: HashMap<u32, u32>,
+    walk: RefCell<Walk>,
+}
+
+impl Acquired {
+    pub fn clear(&mut self) {
+        self.counts.clear();
+        *self.walk.get_mut() = Walk::default();
+    }
+}
+
+/// What has come of going through all that a block has got to see, and what blocks had got to see that let it. What is there only grows, so
+/// nothing is gone through twice.
+#[derive(Debug, Default)]
+struct Walk {
+    /// Of each block's log, how much was gone through, and how much is to be.
+    logs: HashMap<u32, (usize, usize)>,
+    /// Of each location, how many releases were gone through.
+    locations: HashMap<u32, usize>,
+    /// Blocks of whose logs more is to be gone through.
+    left: Vec<u32>,
+    /// Up to which tick what each warp of a block did is seen.
+    ticks: HashMap<u32, Vec<u32>>,
+}
+
+impl Walk {
+    /// Whether what was done at a mark is known to be seen.
+    fn sees(&self, mark: &Mark) -> bool {
+        self.ticks.get(&mark.block).is_some_and(|ticks| mark.tick < ticks[mark.warp()])
+    }
+
+    /// Of a block's log, so much is to be gone through.
+    fn is_to_read(&mut self, block: u32, length: usize) {
+        let (done, due) = self.logs.entry(block).or_default();
+        if length > *due {
+            if *due == *done {
+                self.left.push(block);
+            }
+            *due = length;
+        }
+    }
+
+    /// Goes through what is due of a block's log; gives how much that was.
+    fn read(&mut self, releases: &Releases, block: u32) -> u64 {
+        let Some((done, due)) = self.logs.get_mut(&block) else { return 0 };
+        let range = std::mem::replace(done, *due)..*due;
+        let mut steps = range.len() as u64;
+        for seen in &releases.logs[&block].seen[range] {
+            let done = self.locations.entry(seen.location).or_default();
+            let range = *done..(seen.count as usize).max(*done);
+            *done = range.end;
+            for release in &releases.locations[seen.location as usize].releases[range] {
+                let ticks = self.ticks.entry(release.block).or_insert_with(|| {
+                    steps += release.seen.len() as u64;
+                    vec![0; release.seen.len()]
+                });
+                // Of its own warp, it is the tick that says what others see.
+                for (warp, (tick, &seen)) in ticks.iter_mut().zip(&*release.seen).enumerate() {
+                    *tick = (*tick).max(if warp == release.warp { release.tick } else { seen });
+                }
+                self.is_to_read(release.block, release.log);
+                steps += 1;
+            }
+        }
+        steps
+    }
+}
 
 impl Releases {
-    pub fn release(&mut self, address: u64, block: u32, release: Release) {
-        let location = self.locations.entry(address).or_default();
-        let of_block = location.blocks.entry(block).or_default();
-        // Who asks again and again lets nobody see anything new.
-        if of_block.last().is_some_and(|last| last.lets_see_what(&release, address)) {
+    pub fn release(&mut self, address: u64, release: Release) {
+        if self.given_up() {
             return;
         }
-        self.count += 1 + release.acquired.len() / 8;
-        location.count += 1;
-        of_block.push(Release { place: location.count, ..release });
+        let index = *self.places.entry(address).or_insert_with(|| {
+            self.locations.push(Location::default());
+            self.locations.len() as u32 - 1
+        });
+        let location = &mut self.locations[index as usize];
+        let log = self.logs.entry(release.block).or_default();
+        let length = log.seen.len();
+        // Who asks again and again lets nobody see anything new. What was released here before, everybody sees who sees either.
+        if let Some((last, compared)) = location.last.get_mut(&release.block) {
+            let last = &location.releases[*last];
+            if (last.tick, last.warp, &last.seen) == (release.tick, release.warp, &release.seen)
+                && log.seen[*compared..].iter().all(|seen| seen.location == index)
+            {
+                *compared = length;
+                return;
+            }
+        }
+        log.told = length;
+        location.last.insert(release.block, (location.releases.len(), length));
+        location.releases.push(Release { log: length, ..release });
+        self.remember();
+    }
+
+    fn remember(&mut self) {
+        self.count += 1;
+        if self.count > REMEMBERED_MAX {
+            *self = Releases { given_up: Cell::new(true), ..Releases::default() };
+        }
     }
 
     pub fn is_empty(&self) -> bool {
         self.locations.is_empty()
     }
 
-    /// Whether no more can be remembered.
-    pub fn is_full(&self) -> bool {
-        self.count > RELEASES_MAX
+    /// Whether there is more than can be followed. Then everything that blocks do counts as ordered.
+    pub fn given_up(&self) -> bool {
+        self.given_up.get()
     }
 
-    pub fn acquire(&self, address: u64, acquired: &mut Acquired) {
-        let Some(location) = self.locations.get(&address) else { return };
-        match acquired.iter_mut().find(|(known, _)| *known == address) {
-            Some((_, count)) => *count = location.count,
-            None => acquired.push((address, location.count)),
+    pub fn acquire(&mut self, address: u64, block: u32, acquired: &mut Acquired) {
+        let Some(&location) = self.places.get(&address) else { return };
+        let count = self.locations[location as usize].releases.len() as u32;
+        if acquired.counts.insert(location, count) == Some(count) {
+            return;
+        }
+        let read = acquired.walk.get_mut().logs.get(&block).map_or(0, |(_, due)| *due);
+        let Log { seen, told } = self.logs.entry(block).or_default();
+        let is_free = seen.len() > read.max(*told);
+        match seen.last_mut() {
+            // Who waits for a lock sees others take it: what it saw last is what counts.
+            Some(last) if is_free && last.location == location => last.count = count,
+            _ => {
+                seen.push(Seen { location, count });
+                self.remember();
+            }
         }
     }
 
-    /// Whether who has acquired this sees what was done at a mark.
-    pub fn orders(&self, mark: &Mark, acquired: &Acquired) -> bool {
-        let direct = |&(address, count): &(u64, u32)| {
-            let releases = self.locations[&address].blocks.get(&mark.block);
-            releases.is_some_and(|all| all.iter().any(|one| one.place <= count && one.holds(mark)))
-        };
-        if acquired.iter().any(direct) {
+    /// Whether a block that has acquired this sees what was done at a mark.
+    pub fn orders(&self, mark: &Mark, block: u32, acquired: &Acquired) -> bool {
+        if self.given_up() {
             return true;
         }
-        // By way of other blocks.
-        let mut left = acquired.clone();
-        let mut known: HashMap<u64, u32> = left.iter().copied().collect();
-        while let Some((address, count)) = left.pop() {
-            let location = &self.locations[&address];
-            for release in location.blocks.values().flatten().filter(|one| one.place <= count) {
-                for &(address, count) in release.acquired.iter() {
-                    if direct(&(address, count)) {
-                        return true;
-                    }
-                    let seen = known.entry(address).or_default();
-                    if *seen < count {
-                        *seen = count;
-                        left.push((address, count));
-                    }
-                }
+        let walk = &mut *acquired.walk.borrow_mut();
+        if walk.sees(mark) {
+            return true;
+        }
+        // What it has seen itself, and then by way of other blocks.
+        walk.is_to_read(block, self.logs.get(&block).map_or(0, |log| log.seen.len()));
+        while let Some(next) = walk.left.pop() {
+            self.steps.set(self.steps.get() + walk.read(self, next));
+            if walk.sees(mark) {
+                return true;
             }
+        }
+        if self.steps.get() > STEPS_MAX {
+            self.given_up.set(true);
         }
         false
     }

@@ -1,7 +1,7 @@
 //! Bits, moves, comparisons and choices.
 
 use super::super::Error;
-use super::super::build::{Builder, Slot, Step, Value};
+use super::super::build::{Builder, SINK, Slot, Step, Value};
 use super::super::syntax::{Number, Operand, Type};
 use super::Name;
 use crate::program::{
@@ -183,7 +183,7 @@ impl<'m> Builder<'m> {
             let (to, from) = (self.places(d)?, self.vector(a, ty)?);
             self.regular(&to, parts, ty.bits())?;
             self.regular(&from, parts, ty.bits())?;
-            for (d, a) in to.into_iter().zip(from) {
+            for (d, a) in to.into_iter().zip(from).filter(|(d, _)| *d != SINK) {
                 self.emit(Step { d: d.into(), a: a.into(), ..Step::new(Op::Mov(ty.untyped())) })?;
             }
             return Ok(());

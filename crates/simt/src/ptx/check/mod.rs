@@ -13,6 +13,9 @@ use super::syntax::{Operand, Place, Type};
 use super::{Error, shown};
 use crate::program::{Bits, Int, Mode, Op, Round};
 
+/// Most modifiers of an instruction, each of which is looked for among the others.
+const MODIFIERS_MAX: usize = 16;
+
 /// The name of an instruction: modifiers are taken from it, and what is left at the end is not known.
 pub(super) struct Name<'m> {
     whole: &'m str,
@@ -150,6 +153,13 @@ impl<'m> Builder<'m> {
     /// Makes steps of an instruction.
     pub(super) fn instruction(&mut self, text: &'m str, operands: &'m [Operand]) -> Result<(), Error> {
         let mut name = Name::new(text, self.here());
+        if name.rest.len() > MODIFIERS_MAX {
+            return Err(Error::TooMany {
+                line: name.line,
+                what: "modifiers of an instruction",
+                limit: MODIFIERS_MAX,
+            });
+        }
         if let Some(error) = newer::refusal(text, self.here()) {
             return Err(error);
         }
