@@ -271,13 +271,13 @@ fn counted_in_columns(body: &str, blocks: u32) -> Report {
 
 #[test]
 fn many_places_at_which_blocks_see_each_other_are_followed() {
-    // Each block adds to 1024 columns in an order that says something, 32 at a time, then once more. One block leaves something before or after
+    // Each block adds to 2048 columns in an order that says something, 32 at a time, then once more. One block leaves something before or after
     // that, and the last reads it.
     let body = |before: &str, after: &str| {
         format!(
             "setp.ne.u32 %p0, %r1, 0; setp.ne.u32 %p1, %r1, 7;\n{before}\n\
              COLUMN: atom.acq_rel.gpu.global.add.u32 %r4, [%rd7], 1; add.s64 %rd7, %rd7, 128; add.u32 %r5, %r5, 1;\n\
-             setp.lt.u32 %p2, %r5, 32;\n@%p2 bra COLUMN;\n{after}\n@%p1 ret;\nld.global.u32 %r6, [%rd6]; st.global.u32 [%rd6+128], %r6;"
+             setp.lt.u32 %p2, %r5, 64;\n@%p2 bra COLUMN;\n{after}\n@%p1 ret;\nld.global.u32 %r6, [%rd6]; st.global.u32 [%rd6+128], %r6;"
         )
     };
     let leave = "@!%p0 st.global.u32 [%rd6], 5;";
