@@ -26,6 +26,15 @@ impl Registers {
         }
     }
 
+    /// Forgets what a block before left, and puts something else there; presets come first, and stay.
+    pub fn refill(&mut self, kernel: &Kernel, fill: u8) {
+        let word = u32::from_ne_bytes([fill; 4]);
+        self.w32[kernel.presets32.len()..].fill([word; LANES]);
+        self.w64[kernel.presets64.len()..].fill([u64::from_ne_bytes([fill; 8]); LANES]);
+        self.p[kernel.presets_pred.len()..].fill(word);
+        self.carry = word;
+    }
+
     /// The lanes for which a predicate holds: all, if there is none.
     #[inline(always)]
     pub fn holds(&self, reg: Reg, negated: bool) -> u32 {

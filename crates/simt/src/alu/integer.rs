@@ -63,7 +63,8 @@ fn shr(a: u32, b: u32) -> u32 {
 pub fn two_rare(op: Int2, ty: Int, inst: &Inst, regs: &mut Registers, mask: u32) {
     match ty {
         Int::U16 => each!(map2(regs, inst, mask), |a, b| match op {
-            Int2::MulWide => a * b,
+            // Of lanes that take no part, the registers may hold more than 16 bits.
+            Int2::MulWide => a.wrapping_mul(b),
             // The amount is of 32 bits, and the product has 32 as well.
             Int2::Shl => shl(a, b) & 0xffff,
             Int2::Shr => shr(a, b),

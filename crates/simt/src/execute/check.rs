@@ -33,7 +33,7 @@ const HANDED_MAX: usize = 1 << 12;
 
 /// Where what is let be seen at any more of them is remembered, together with what is at others: who sees one sees all of these.
 fn together(location: u64) -> u64 {
-    1 << 63 | super::mix(location) % 1024
+    (1 << 63) | (super::mix(location) % 1024)
 }
 
 /// Notes an access to cells of `width` bytes, and gives the lanes that race, with what. `same` are lanes that write what is there already.

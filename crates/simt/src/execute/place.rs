@@ -281,12 +281,14 @@ impl Warp {
         let pred = &mut self.regs.p[inst.d.index()];
         for lane in lanes(active) {
             let segment = address::segment(self.regs.w64[inst.a.index()][lane]);
+            let is_constant =
+                || machine.memory.place(segment).is_some_and(|place| machine.is_constant(place));
             let holds = match space {
                 Space::Shared => segment == SHARED,
                 Space::Local => segment == LOCAL,
                 Space::Param => segment == PARAM,
-                Space::Const => machine.memory.place(segment).is_some_and(|place| machine.is_constant(place)),
-                Space::Global | Space::Generic => segment > PARAM,
+                Space::Const => is_constant(),
+                Space::Global | Space::Generic => segment > PARAM && !is_constant(),
             };
             *pred = *pred & !(1 << lane) | u32::from(holds) << lane;
         }

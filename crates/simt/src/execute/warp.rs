@@ -126,6 +126,7 @@ impl Warp {
         self.worked();
         self.waits = false;
         self.met = false;
+        self.regs.refill(machine.kernel, machine.fill);
         let moved = |preset: &Preset| matches!(preset, Preset::Special(Special::Ctaid(_) | Special::Smid));
         // Nothing writes to presets, so of another block only its own index and place are new.
         if self.filled {
@@ -905,6 +906,9 @@ impl Warp {
 
     /// Makes one of fragments that may go on at one place and go to one meeting.
     fn unite(&mut self) {
+        if self.fragments.len() < 2 {
+            return;
+        }
         let mut united: Vec<Fragment> = Vec::with_capacity(self.fragments.len());
         for one in self.fragments.drain(..) {
             let alike = |other: &&mut Fragment| {

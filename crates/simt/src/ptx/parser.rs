@@ -544,7 +544,7 @@ impl<'a> Parser<'a> {
             self.at += 1;
             match directive {
                 "reg" => push(self.registers()?),
-                "loc" => push(self.location(line)?),
+                "loc" => push(self.location()?),
                 "pragma" => self.skip_to_end()?,
                 "section" => self.section()?,
                 "branchtargets" => {
@@ -596,12 +596,26 @@ impl<'a> Parser<'a> {
         Ok(Kind::Registers { ty, parts, names })
     }
 
-    /// Ends with its line.
-    fn location(&mut self, line: u32) -> Result<Kind, Error> {
+    /// Has no sign at its end: what follows on the line is another statement, unless a comma comes before it.
+    fn location(&mut self) -> Result<Kind, Error> {
         let file = self.small()?;
         let of_file = self.small()?;
-        while !self.ended() && self.line() == line && self.peek() != Some(Token::Sign(b'}')) {
-            self.at += 1;
+        let number = |parser: &mut Self| {
+            let found = matches!(parser.peek(), Some(Token::Number(_)));
+            parser.at += usize::from(found);
+        };
+        number(self);
+        // `, function_name LABEL + 8, inlined_at 1 2 3`
+        while self.take_sign(b',') {
+            match self.name()? {
+                "inlined_at" => (0..3).for_each(|_| number(self)),
+                _ => {
+                    self.name()?;
+                    if self.take_sign(b'+') {
+                        number(self);
+                    }
+                }
+            }
         }
         Ok(Kind::Location { file, line: of_file })
     }

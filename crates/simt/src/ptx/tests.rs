@@ -1069,6 +1069,14 @@ fn sites_are_lines_of_both_texts() {
     let kernel = Module::parse(inlined).unwrap().kernel("k").unwrap();
     let sites: Vec<_> = kernel.sites.iter().map(|site| (site.ptx, site.file, site.line)).collect();
     assert_eq!(sites[..2], [(3, 0, 7), (4, 0, 7)]);
+    // What follows on the line is not a part of it.
+    for at in [
+        "1 5 0",
+        "1 5 0, function_name $L__info+5, inlined_at 1 7 0",
+        "1 5 0, function_name $L__info, inlined_at 1 7 0",
+    ] {
+        assert_eq!(ops(&format!(".loc {at} add.s32 %r1, %r1, 1;")).len(), 1, "{at}");
+    }
 }
 
 /// Values that a step reads, and those that it writes.
