@@ -3,6 +3,7 @@
 //! Its PTX is data to the court, run by an interpreter that reaches nothing but the buffers of a call. Every launch is watched, and what
 //! it did wrong or asked of the memory is kept until the court asks for it.
 
+mod again;
 mod record;
 mod traffic;
 
@@ -21,6 +22,7 @@ use tribunal_simt::meter::{BufferMeter, SECTOR};
 use tribunal_simt::program::{Kernel, Space};
 use tribunal_simt::ptx::Module;
 
+use self::again::Made;
 use self::record::Record;
 pub use self::traffic::{BufferTraffic, Traffic};
 use crate::evidence::Repeats;
@@ -47,12 +49,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What module variables may take of a submission's memory: emulated, they are there several times.
 const VARIABLES_PART: u64 = 8;
-
-/// What nobody has written may hold: nothing set, as flags and counters like it; numbers larger than any other; NaN and -1.
-const FILLS: [u8; 3] = [0x00, 0x7B, 0xFF];
-
-/// Calls that are made again with each of them for a place in a kernel, and with what the call itself has left in its scratch.
-const FILLED_WHOLLY: usize = 16;
 
 /// How a call is made: in which order, and with what where nobody has written.
 #[derive(Debug, Clone, Copy)]
@@ -219,83 +215,22 @@ impl Emulated {
         self.scratch =
             scratch + plan.launches.iter().map(|launch| self.local_bytes(launch)).max().unwrap_or(0);
         let before = self.memory.clone();
-        let lay_out = |memory: &mut Memory| -> Vec<Pointer> {
-            let states = held.as_ref().map(|held| &held.buffers);
-            plan.buffers.iter().map(|buffer| memory.add(lay_out(buffer, call, states))).collect()
-        };
-        let pointers = lay_out(&mut self.memory);
+        let states = held.as_ref().map(|held| &held.buffers[..]);
+        let pointers = lay_out(&plan, call, states, &mut self.memory);
         let began = self.record.instructions;
         let during = describe(call);
         self.record.begin_call(call.operation);
         self.written.clear();
         self.launch_all(call.operation, &plan, &pointers, Way::default(), Some(&during))?;
-        let mut buffers = self.memory.take();
-        let mut after = std::mem::replace(&mut self.memory, before.clone());
+        let buffers = self.memory.take();
         let took = self.record.instructions - began;
         self.most_a_byte = self.most_a_byte.max(took as f64 / (bytes + FEW_BYTES) as f64);
-        if self.record.is_affordable(took) {
-            if before.has_kept() && self.record.is_to_be_made_anew() {
-                self.memory = Memory::new();
-                let differing = self.again(call.operation, &plan, &lay_out, &buffers, Way::default(), |_| ());
-                if let Some(what) = differing.unwrap_or_else(|_| Some("end".to_owned())) {
-                    self.record.remembers(call.operation, what);
-                }
-            }
-            if let Some(tried) = self.record.tried() {
-                let mut matters = false;
-                let left = buffers.clone();
-                let leaves = |memory: &mut Memory| memory.leave(&left);
-                let mut fill_with = |device: &mut Self, fill: u8, fill_in: &dyn Fn(&mut Memory)| {
-                    device.memory = before.clone();
-                    let way = Way { fill, ..Way::default() };
-                    let differing = device.again(call.operation, &plan, &lay_out, &buffers, way, fill_in);
-                    // What modules keep comes into the next call.
-                    matters |= !matches!(differing, Ok(None)) || !device.memory.keeps_what(&after);
-                };
-                for &fill in fills(tried) {
-                    fill_with(self, fill, &|memory| memory.refill(fill));
-                }
-                if tried < FILLED_WHOLLY {
-                    fill_with(self, Way::default().fill, &leaves);
-                }
-                self.record.settle(matters);
-            }
-        }
-        let tells = plan.launches.iter().any(|launch| self.kernels[&launch.kernel].tells_between_barriers());
-        if self.record.is_to_be_reordered(tells, took) {
-            self.memory = before;
-            let way = Way { schedule: self.record.other_order(), ..Way::default() };
-            match self.again(call.operation, &plan, &lay_out, &buffers, way, |_| ()) {
-                Ok(differing) => {
-                    if differing.is_some() {
-                        // The court holds against the oracle what it would have got in this order.
-                        buffers = self.memory.take();
-                        after = std::mem::take(&mut self.memory);
-                    }
-                    self.record.compared(call.operation, differing);
-                }
-                Err(Ended { is_endless: true, .. }) => {}
-                Err(Ended { trouble, .. }) => self.record.stopped(call.operation, trouble.to_string()),
-            }
-        }
+        let after = std::mem::take(&mut self.memory);
+        let mut made = Made { call, plan, states, before, after, buffers };
+        self.make_again(&mut made, took);
+        let Made { plan, after, buffers, .. } = made;
         self.memory = after;
         self.finish(call, plan, using, held, buffers)
-    }
-
-    /// Makes a call again in what its memory holds, and tells the buffer that holds something else than at first, if one does.
-    fn again(
-        &mut self,
-        operation: &str,
-        plan: &Plan,
-        lay_out: &dyn Fn(&mut Memory) -> Vec<Pointer>,
-        first: &[memory::Buffer],
-        way: Way,
-        fill_in: impl Fn(&mut Memory),
-    ) -> Result<Option<String>, Ended> {
-        let pointers = lay_out(&mut self.memory);
-        fill_in(&mut self.memory);
-        self.launch_all(operation, plan, &pointers, way, None)?;
-        Ok(self.differing(plan, first))
     }
 
     /// Runs all launches of a call, and notes what they did unless it is done again.
@@ -415,15 +350,6 @@ impl Emulated {
         execute::launch(&self.kernels[&launch.kernel], &asked, &mut self.memory, settings)
     }
 
-    /// A buffer that holds something else than it did at first, of those that anybody sees afterwards.
-    fn differing(&self, plan: &Plan, first: &[memory::Buffer]) -> Option<String> {
-        let mut buffers = plan.buffers.iter().zip(first).zip(self.memory.buffers());
-        buffers.find_map(|((buffer, first), second)| {
-            let seen = matches!(buffer.role, Role::Output(_) | Role::State(_) | Role::Status);
-            (seen && !first.holds_what(second)).then(|| buffer.name.clone())
-        })
-    }
-
     /// What comes of a call: its results, or that it was refused; and the state that it made or changed.
     fn finish(
         &mut self,
@@ -482,13 +408,18 @@ impl Emulated {
     }
 }
 
-/// What is tried in a call where nobody has written, after so many calls: all in the first, later one after the other.
-fn fills(tried: usize) -> &'static [u8] {
-    if tried < FILLED_WHOLLY { &FILLS } else { &FILLS[tried % FILLS.len()..][..1] }
+/// Puts the buffers of a call into memory, each as it is before the first launch.
+fn lay_out(
+    plan: &Plan,
+    call: &Call<'_>,
+    states: Option<&[memory::Buffer]>,
+    memory: &mut Memory,
+) -> Vec<Pointer> {
+    plan.buffers.iter().map(|buffer| memory.add(laid_out(buffer, call, states))).collect()
 }
 
 /// A buffer as a call finds it.
-fn lay_out(buffer: &Buffer, call: &Call<'_>, states: Option<&Vec<memory::Buffer>>) -> memory::Buffer {
+fn laid_out(buffer: &Buffer, call: &Call<'_>, states: Option<&[memory::Buffer]>) -> memory::Buffer {
     let element = buffer.dtype.size_bytes() as u8;
     let size = buffer.size_bytes() as usize;
     let role = match buffer.role {

@@ -1,0 +1,116 @@
+//! A call made again: with what must not matter in another way, to see whether it does.
+
+use tribunal_contract::Call;
+use tribunal_contract::launch::{Plan, Role};
+use tribunal_simt::memory::{self, Memory};
+
+use super::{Emulated, Ended, Way, lay_out};
+
+/// What nobody has written may hold: nothing set, as flags and counters like it; numbers larger than any other; NaN and -1.
+const FILLS: [u8; 3] = [0x00, 0x7B, 0xFF];
+
+/// Calls that are made again with each of them for a place in a kernel, and with what the call itself has left in its scratch.
+const FILLED_WHOLLY: usize = 16;
+
+/// A call that was made, and what came of it.
+pub(super) struct Made<'a, 'c> {
+    pub call: &'a Call<'c>,
+    pub plan: Plan,
+    pub states: Option<&'a [memory::Buffer]>,
+    /// What modules kept before it.
+    pub before: Memory,
+    /// What they keep after it.
+    pub after: Memory,
+    /// What its buffers hold.
+    pub buffers: Vec<memory::Buffer>,
+}
+
+impl Emulated {
+    /// Makes a call that took so many instructions again, in as many ways as it should be. Where another order has another answer, this is what
+    /// was made in the end: the court holds against the oracle what it would have got in that order.
+    pub(super) fn make_again(&mut self, made: &mut Made<'_, '_>, took: u64) {
+        if self.record.is_affordable(took) {
+            if made.before.has_kept() && self.record.is_to_be_made_anew() {
+                self.make_anew(made);
+            }
+            if let Some(tried) = self.record.tried() {
+                self.fill(made, tried);
+            }
+        }
+        let mut kernels = made.plan.launches.iter().map(|launch| &self.kernels[&launch.kernel]);
+        let tells = kernels.any(|kernel| kernel.tells_between_barriers());
+        if self.record.is_to_be_reordered(tells, took) {
+            self.reorder(made);
+        }
+    }
+
+    /// As if it were the first call of all.
+    fn make_anew(&mut self, made: &Made<'_, '_>) {
+        let differing = self.again(made, Memory::new(), Way::default(), |_| ());
+        if let Some(what) = differing.unwrap_or_else(|_| Some("end".to_owned())) {
+            self.record.remembers(made.call.operation, what);
+        }
+    }
+
+    /// With other contents of what nobody has written; for the values used in it that was tried in so many calls.
+    fn fill(&mut self, made: &Made<'_, '_>, tried: usize) {
+        let mut matters = false;
+        let mut try_with = |fill: u8, fill_in: &dyn Fn(&mut Memory)| {
+            let differing = self.again(made, made.before.clone(), Way { fill, ..Way::default() }, fill_in);
+            // What modules keep comes into the next call.
+            matters |= !matches!(differing, Ok(None)) || !self.memory.keeps_what(&made.after);
+        };
+        for &fill in fills(tried) {
+            try_with(fill, &|memory| memory.refill(fill));
+        }
+        if tried < FILLED_WHOLLY {
+            try_with(Way::default().fill, &|memory| memory.leave(&made.buffers));
+        }
+        self.record.settle(matters);
+    }
+
+    /// In another order.
+    fn reorder(&mut self, made: &mut Made<'_, '_>) {
+        let way = Way { schedule: self.record.other_order(), ..Way::default() };
+        match self.again(made, made.before.clone(), way, |_| ()) {
+            Ok(differing) => {
+                if differing.is_some() {
+                    made.buffers = self.memory.take();
+                    made.after = std::mem::take(&mut self.memory);
+                }
+                self.record.compared(made.call.operation, differing);
+            }
+            Err(Ended { is_endless: true, .. }) => {}
+            Err(Ended { trouble, .. }) => self.record.stopped(made.call.operation, trouble.to_string()),
+        }
+    }
+
+    /// Makes a call again in a memory that holds this, and tells the buffer that holds something else than at first, if one does.
+    fn again(
+        &mut self,
+        made: &Made<'_, '_>,
+        memory: Memory,
+        way: Way,
+        fill_in: impl Fn(&mut Memory),
+    ) -> Result<Option<String>, Ended> {
+        self.memory = memory;
+        let pointers = lay_out(&made.plan, made.call, made.states, &mut self.memory);
+        fill_in(&mut self.memory);
+        self.launch_all(made.call.operation, &made.plan, &pointers, way, None)?;
+        Ok(self.differing(made))
+    }
+
+    /// A buffer that holds something else than it did at first, of those that anybody sees afterwards.
+    fn differing(&self, made: &Made<'_, '_>) -> Option<String> {
+        let mut buffers = made.plan.buffers.iter().zip(&made.buffers).zip(self.memory.buffers());
+        buffers.find_map(|((buffer, first), second)| {
+            let seen = matches!(buffer.role, Role::Output(_) | Role::State(_) | Role::Status);
+            (seen && !first.holds_what(second)).then(|| buffer.name.clone())
+        })
+    }
+}
+
+/// What is tried in a call where nobody has written, after so many calls: all in the first, later one after the other.
+fn fills(tried: usize) -> &'static [u8] {
+    if tried < FILLED_WHOLLY { &FILLS } else { &FILLS[tried % FILLS.len()..][..1] }
+}
