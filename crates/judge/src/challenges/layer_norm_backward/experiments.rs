@@ -14,7 +14,7 @@ use crate::lead::Lead;
 use crate::report::{Report, Step, Stop};
 
 /// Caches that are alive at a time.
-const LAYERS: usize = 9;
+const LAYERS: usize = 5;
 
 impl Trial<'_, '_, '_> {
     /// Forwards of several problems of one shape, as the layers of a network are, then their backwards.
