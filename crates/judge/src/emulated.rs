@@ -40,8 +40,7 @@ const ENDED_LEAST: u64 = 1 << 22;
 /// As of so many bytes the instructions of a call count that do not hang on how many there are.
 const FEW_BYTES: u64 = 1 << 16;
 
-/// Threads that a multiprocessor has room for, and bytes that its first cache holds.
-const THREADS_OF_MULTIPROCESSOR: u64 = 2048;
+/// Bytes that the first cache of a multiprocessor holds.
 const FIRST_CACHE: u64 = 256 << 10;
 
 /// How long the launches of a call may take, whatever their instructions are.
@@ -294,11 +293,11 @@ impl Emulated {
 
     /// Bytes of local memory of the blocks that run at once, but for what the first cache of a multiprocessor could hold of each.
     fn local_bytes(&self, launch: &Launch) -> u64 {
-        let product = |axes: [u32; 3]| axes.iter().map(|&axis| u64::from(axis)).product::<u64>();
-        let threads = product(launch.block).max(1);
-        let of_block = threads * u64::from(self.kernels[&launch.kernel].local_bytes);
-        let at_once = u64::from(simt::MULTIPROCESSORS) * THREADS_OF_MULTIPROCESSOR / threads;
-        of_block.saturating_sub(FIRST_CACHE) * product(launch.grid).min(at_once)
+        let product = |axes: [u32; 3]| axes.iter().fold(1u64, |all, &axis| all.saturating_mul(axis.into()));
+        let kernel = &self.kernels[&launch.kernel];
+        let of_block = product(launch.block).saturating_mul(kernel.local_bytes.into());
+        let at_once = launched(launch, Vec::new()).blocks_at_once(kernel);
+        of_block.saturating_sub(FIRST_CACHE).saturating_mul(product(launch.grid).min(at_once))
     }
 
     /// Warp instructions that a call on so many bytes may take.
@@ -341,12 +340,7 @@ impl Emulated {
                 }
             },
         };
-        let asked = simt::Launch {
-            grid: launch.grid,
-            block: launch.block,
-            shared: launch.shared_bytes,
-            arguments: launch.arguments.iter().map(argument).collect(),
-        };
+        let asked = launched(launch, launch.arguments.iter().map(argument).collect());
         execute::launch(&self.kernels[&launch.kernel], &asked, &mut self.memory, settings)
     }
 
@@ -416,6 +410,11 @@ fn lay_out(
     memory: &mut Memory,
 ) -> Vec<Pointer> {
     plan.buffers.iter().map(|buffer| memory.add(laid_out(buffer, call, states))).collect()
+}
+
+/// A launch as the emulator is asked for it.
+fn launched(launch: &Launch, arguments: Vec<simt::Argument>) -> simt::Launch {
+    simt::Launch { grid: launch.grid, block: launch.block, shared: launch.shared_bytes, arguments }
 }
 
 /// A buffer as a call finds it.

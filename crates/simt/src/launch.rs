@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::fault::Fault;
 use crate::memory::{POISON, Pointer};
 use crate::meter::Meter;
+use crate::program::{Kernel, LANES};
 
 /// An argument of a kernel.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -50,6 +51,22 @@ pub struct Launch {
 
 /// Multiprocessors of the device that is emulated: those of an H100 or H200.
 pub const MULTIPROCESSORS: u32 = 132;
+
+/// Threads, blocks and bytes of shared memory that a multiprocessor has room for at a time, with CUDA 8.0 to 9.0.
+const ROOM: [u64; 3] = [2048, 32, 228 * 1024];
+/// What the device itself takes of shared memory for a block.
+const SHARED_OF_BLOCK: u64 = 1024;
+impl Launch {
+    /// Blocks that the device has room for at a time; the registers that they take are not known here.
+    pub fn blocks_at_once(&self, kernel: &Kernel) -> u64 {
+        let threads = self.block.iter().fold(1u64, |all, &axis| all.saturating_mul(axis.into()));
+        let shared = u64::from(kernel.shared_bytes) + u64::from(self.shared);
+        let taken =
+            [threads.div_ceil(LANES as u64).saturating_mul(LANES as u64), 1, shared + SHARED_OF_BLOCK];
+        let of_each = ROOM.iter().zip(taken).map(|(room, taken)| room / taken.max(1));
+        u64::from(MULTIPROCESSORS) * of_each.min().unwrap_or(1)
+    }
+}
 
 /// In which order blocks, warps and diverged lanes run. Each repeats exactly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -163,7 +163,8 @@ impl Record {
     /// barriers compute the same in any: where `tells` says that these do no more, only the first calls of a case are, lest a race was missed.
     pub fn is_to_be_reordered(&self, tells: bool, took: u64) -> bool {
         let is_affordable = self.is_affordable(took) || self.case < FIRST_CASES && self.turn() == 1;
-        !self.invalid && is_affordable && (tells || self.turn() <= AGAIN_ANYHOW)
+        let is_known = self.stopped.contains_key(self.operation);
+        !self.invalid && !is_known && is_affordable && (tells || self.turn() <= AGAIN_ANYHOW)
     }
 
     /// Calls of an operation whose results were compared between two orders.

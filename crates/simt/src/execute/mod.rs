@@ -38,10 +38,6 @@ const SLICE: u32 = 1 << 21;
 const POLLS: u64 = 1 << 12;
 /// Instructions after which the clock is looked at, which takes as long as some of them.
 const LOOK: u32 = 4096;
-/// Threads, blocks and bytes of shared memory that a multiprocessor has room for at a time, with CUDA 8.0 to 9.0.
-const ROOM: [u64; 3] = [2048, 32, 228 * 1024];
-/// What the device itself takes of shared memory for a block.
-const SHARED_OF_BLOCK: u64 = 1024;
 /// Times in a row that all blocks under way look at what others may change, and see what they saw, until it is held that they wait for ever.
 const IDLE: usize = 1 << 12;
 /// Bytes that they may take together, if they are more than one.
@@ -183,14 +179,6 @@ fn check(kernel: &Kernel, launch: &Launch) -> Result<Vec<u8>, Refusal> {
     Ok(params)
 }
 
-/// Blocks that the device has room for at a time; the registers that they take are not known here.
-fn blocks_at_once(launch: &Launch, shared: u64) -> u64 {
-    let threads: u64 = launch.block.iter().map(|&axis| u64::from(axis)).product();
-    let taken = [threads.next_multiple_of(LANES as u64), 1, shared + SHARED_OF_BLOCK];
-    let of_each = ROOM.iter().zip(taken).map(|(room, taken)| room / taken);
-    u64::from(MULTIPROCESSORS) * of_each.min().unwrap_or(1)
-}
-
 /// Bytes that a block's threads take: registers, and local memory with a bit for each byte that was written.
 fn block_bytes(kernel: &Kernel, launch: &Launch) -> u64 {
     let threads: u64 = launch.block.iter().map(|&axis| u64::from(axis)).product();
@@ -247,7 +235,7 @@ impl Machine<'_> {
         let shared = u64::from(self.kernel.shared_bytes + self.launch.shared);
         let bytes = block_bytes(self.kernel, self.launch) + SHADOW_BYTES * shared;
         self.resident =
-            (RESIDENT_BYTES / bytes.max(1)).clamp(1, blocks_at_once(self.launch, shared)) as usize;
+            (RESIDENT_BYTES / bytes.max(1)).clamp(1, self.launch.blocks_at_once(self.kernel)) as usize;
         let mut idle = 0;
         loop {
             if next < blocks && waiting.len() < self.resident {
