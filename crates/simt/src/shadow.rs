@@ -44,13 +44,6 @@ pub(crate) struct Mark {
 }
 
 impl Mark {
-    /// Bits that are not all 0 if the other is another. There is no branch, as these are mostly equal.
-    fn difference(&self, other: &Mark) -> u32 {
-        let small =
-            |mark: &Mark| u32::from(mark.thread) << 16 | u32::from(mark.bytes) << 8 | u32::from(mark.atomic);
-        self.tick ^ other.tick | self.block ^ other.block | self.pc ^ other.pc | small(self) ^ small(other)
-    }
-
     pub fn warp(&self) -> usize {
         usize::from(self.thread) / 32
     }
@@ -63,7 +56,8 @@ pub(crate) struct Cell {
     write: Mark,
     /// The last atomic operation. It hides no write before it: another atomic operation may race with that.
     atomic: Mark,
-    read: Mark,
+    /// The last read.
+    pub read: Mark,
     /// Warps of the block that read, none of which is known to have read before another.
     readers: u32,
     /// When the first of them did.
@@ -181,42 +175,30 @@ impl Actor<'_> {
 }
 
 impl Cell {
-    /// Whether it remembers the same.
+    /// Notes a read; gives the write with which it races. An atomic one races with no atomic write.
     #[inline]
-    pub fn is_like(&self, other: &Cell) -> bool {
-        let marks = self.write.difference(&other.write)
-            | self.atomic.difference(&other.atomic)
-            | self.read.difference(&other.read);
-        marks | self.readers ^ other.readers | self.since ^ other.since == 0 && self.crowd == other.crowd
-    }
-
-    /// Notes a read of cells that remember the same; gives the write with which it races. An atomic one races with no atomic write.
-    #[inline]
-    pub fn read(cells: &mut [Cell], actor: &Actor<'_>, mark: &Mark) -> Option<Mark> {
+    pub fn read(&mut self, actor: &Actor<'_>, mark: &Mark) -> Option<Mark> {
         let &Mark { thread, bytes, atomic, .. } = mark;
-        let cell = &cells[0];
-        let mut race = actor.races(&cell.write, thread, bytes).then_some(cell.write);
-        if race.is_none() && !atomic && actor.races(&cell.atomic, thread, bytes) {
-            race = Some(cell.atomic);
+        let mut race = actor.races(&self.write, thread, bytes).then_some(self.write);
+        if race.is_none() && !atomic && actor.races(&self.atomic, thread, bytes) {
+            race = Some(self.atomic);
         }
         let warp = 1 << (thread / 32);
         // Each of the readers has read at least the bytes that the last one did: who read others of the word may not be held against who writes
         // these. Nor may who looked at it atomically be held against who writes it so.
-        let others = bytes & !cell.read.bytes != 0;
-        let anew = cell.read.tick == NONE
+        let others = bytes & !self.read.bytes != 0;
+        let anew = self.read.tick == NONE
             || others
-            || cell.read.atomic != atomic
-            || cell.read.block != actor.block
-            || cell.reads_ordered(actor, thread);
+            || self.read.atomic != atomic
+            || self.read.block != actor.block
+            || self.reads_ordered(actor, thread);
         let (readers, since, crowd) = if anew {
             (warp, actor.tick, false)
         } else {
-            let crowd = cell.crowd || cell.read.thread != thread && cell.readers & warp != 0;
-            (cell.readers | warp, cell.since, crowd)
+            let crowd = self.crowd || self.read.thread != thread && self.readers & warp != 0;
+            (self.readers | warp, self.since, crowd)
         };
-        for cell in cells {
-            (cell.read, cell.readers, cell.since, cell.crowd) = (*mark, readers, since, crowd);
-        }
+        (self.read, self.readers, self.since, self.crowd) = (*mark, readers, since, crowd);
         race
     }
 
@@ -227,37 +209,33 @@ impl Cell {
         may(&self.write) && (atomic || may(&self.atomic))
     }
 
-    /// Notes a write of cells that remember the same; gives the access with which it races. A write of `same` bytes as were there races with no
-    /// other write.
+    /// Notes a write; gives the access with which it races. A write of `same` bytes as were there races with no other write.
     #[inline]
-    pub fn write(cells: &mut [Cell], actor: &Actor<'_>, mark: &Mark, same: bool) -> Option<Mark> {
+    pub fn write(&mut self, actor: &Actor<'_>, mark: &Mark, same: bool) -> Option<Mark> {
         let &Mark { thread, bytes, atomic, .. } = mark;
-        let cell = &cells[0];
         let mut race = None;
         // Two lanes of one instruction write at the same time, and race; what one instruction read comes before.
-        if !same && actor.races(&cell.write, thread, bytes) {
-            race = Some(cell.write);
+        if !same && actor.races(&self.write, thread, bytes) {
+            race = Some(self.write);
         }
-        if race.is_none() && !same && !atomic && actor.races(&cell.atomic, thread, bytes) {
-            race = Some(cell.atomic);
+        if race.is_none() && !same && !atomic && actor.races(&self.atomic, thread, bytes) {
+            race = Some(self.atomic);
         }
         if race.is_none()
-            && cell.read.tick != NONE
-            && cell.read.tick != actor.tick
-            && cell.read.bytes & bytes != 0
-            && !(atomic && cell.read.atomic)
-            && !cell.reads_ordered(actor, thread)
+            && self.read.tick != NONE
+            && self.read.tick != actor.tick
+            && self.read.bytes & bytes != 0
+            && !(atomic && self.read.atomic)
+            && !self.reads_ordered(actor, thread)
         {
-            race = Some(cell.read);
+            race = Some(self.read);
         }
-        for cell in cells {
-            if atomic {
-                cell.atomic = *mark;
-            } else {
-                cell.write = *mark;
-            }
-            (cell.read, cell.readers, cell.crowd) = (Mark::default(), 0, false);
+        if atomic {
+            self.atomic = *mark;
+        } else {
+            self.write = *mark;
         }
+        (self.read, self.readers, self.crowd) = (Mark::default(), 0, false);
         race
     }
 

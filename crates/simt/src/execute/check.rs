@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::fault::{Kind, Line};
 use crate::memory::Role;
 use crate::program::{LANES, Op};
-use crate::shadow::{Actor, Cell, LINE, Mark, Release, Row, Shadow};
+use crate::shadow::{Actor, LINE, Mark, Release, Row, Shadow};
 
 use super::block::Block;
 use super::place::{Group, Request, Target, Way, words};
@@ -93,22 +93,16 @@ fn note_each(
         if shadow.note_own_cells(first, count, &mark, shift, write) {
             return;
         }
-        let mut access = |cells: &mut [Cell]| {
-            let count = cells.len();
+        let pieces = shadow.pieces(first, count);
+        let alike = count / pieces.len();
+        for cell in pieces {
             let race = match way {
-                Way::Read => Cell::read(cells, actor, &mark),
-                Way::Write | Way::Atomic => Cell::write(cells, actor, &mark, same >> lane & 1 == 1),
+                Way::Read => cell.read(actor, &mark),
+                Way::Write | Way::Atomic => cell.write(actor, &mark, same >> lane & 1 == 1),
             };
             if let Some(race) = race {
-                races.extend(std::iter::repeat_n((lane, race), count));
+                races.extend(std::iter::repeat_n((lane, race), alike));
             }
-        };
-        // Cells that were accessed together remember the same.
-        let cells = shadow.cells(first, count);
-        if cells[1..].iter().all(|cell| cell.is_like(&cells[0])) {
-            access(cells);
-        } else {
-            cells.iter_mut().for_each(|cell| access(std::slice::from_mut(cell)));
         }
     };
     let (count, bytes, log_width) =
@@ -378,7 +372,7 @@ impl Machine<'_> {
             Target::Local | Target::Param | Target::Nowhere => return,
         };
         for lane in lanes(mask) {
-            let read = shadow.reader(group.offsets[lane] as usize / cell);
+            let read = shadow.cell(group.offsets[lane] as usize / cell).read;
             let own = read.tick != 0 && read.block == block.index && read.warp() == warp.index;
             if own && !read.atomic && !block.clocks.sees(warp.index, &read) {
                 self.tried.insert(read.pc);
@@ -511,10 +505,10 @@ mod tests {
         for lane in lanes(mask) {
             let thread = request.thread(lane);
             for (word, bytes) in words(group.offsets[lane] as usize, request.size, width) {
-                let (cell, mark) = (&mut cells[word..][..1], actor.mark(thread, bytes, request.strong));
+                let (cell, mark) = (&mut cells[word], actor.mark(thread, bytes, request.strong));
                 let race = match request.way {
-                    Way::Read => Cell::read(cell, actor, &mark),
-                    Way::Write | Way::Atomic => Cell::write(cell, actor, &mark, same >> lane & 1 == 1),
+                    Way::Read => cell.read(actor, &mark),
+                    Way::Write | Way::Atomic => cell.write(actor, &mark, same >> lane & 1 == 1),
                 };
                 races.extend(race.map(|race| (lane, race)));
             }

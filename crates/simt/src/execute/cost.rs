@@ -9,31 +9,22 @@ use super::warp::lanes;
 
 /// Waves that shared memory takes for a request: each phase moves at most 128 bytes, a word of each bank.
 fn waves(offsets: &[u64; LANES], mask: u32, size: usize) -> u64 {
-    let lanes_at_once = if size <= 4 { 32 } else { 128 / size };
+    // Words, or aligned values of several words, each of which takes as many banks for itself.
+    let size = size.max(4);
+    let lanes_at_once = 128 / size;
     let mut waves = 0;
     for phase in 0..LANES / lanes_at_once {
         let part = mask & (((1u64 << lanes_at_once) - 1) << (phase * lanes_at_once)) as u32;
         if part == 0 {
             continue;
         }
-        let mut banks = [0u32; 32];
+        let mut banks = [0u8; 32];
         let mut out = [0; LANES];
-        if size <= 4 {
-            let count = distinct(offsets, part, 2, &mut out);
-            for &word in &out[..count] {
-                banks[(word % 32) as usize] += 1;
-            }
-        } else {
-            // Aligned values of several words: all words of a value are in other banks.
-            let count = distinct(offsets, part, size.trailing_zeros(), &mut out);
-            let words = size as u64 / 4;
-            for &value in &out[..count] {
-                for word in 0..words {
-                    banks[((value * words + word) % 32) as usize] += 1;
-                }
-            }
+        let count = distinct(offsets, part, size.trailing_zeros(), &mut out);
+        for &value in &out[..count] {
+            banks[value as usize % lanes_at_once] += 1;
         }
-        waves += u64::from(*banks.iter().max().expect("there are 32"));
+        waves += u64::from(banks[..lanes_at_once].iter().copied().max().unwrap_or(0));
     }
     waves
 }

@@ -1,5 +1,5 @@
 //! What is remembered of the words of a buffer, its cells: of whole lines where warps access whole lines, of lines of owners where each thread
-//! has cells of its own, and cell by cell elsewhere.
+//! has cells of its own, and of pieces of lines elsewhere.
 
 use super::{Actor, Cell, Mark, NONE};
 
@@ -7,7 +7,8 @@ use super::{Actor, Cell, Mark, NONE};
 ///
 /// What warps mostly do is to access whole lines, lane by lane. Such a line remembers one mark for all of its cells. Next to that they let each
 /// thread access cells of its own; such a line remembers once whose they are, and of each cell when it was used and by which instruction. As
-/// soon as somebody does something else with a part of a line, each of its cells remembers all by itself, until the whole is written again.
+/// soon as somebody does something else with a part of a line, it remembers all of each piece, as small as the smallest access, until the whole
+/// is written again.
 #[derive(Debug, Default)]
 pub(crate) struct Shadow {
     lines: Vec<Line>,
@@ -15,7 +16,7 @@ pub(crate) struct Shadow {
     apart: usize,
 }
 
-/// Lines of a buffer that may fall apart: a gigabyte if all do so into cells.
+/// Lines of a buffer that may fall apart: a gigabyte if all do so into single cells.
 const APART_MAX: usize = 1 << 19;
 
 /// Cells of a line.
@@ -28,7 +29,14 @@ enum Line {
     Clean,
     Whole(Whole),
     Own(Box<Own>),
-    Cells(Box<[Cell; LINE]>),
+    Pieces(Pieces),
+}
+
+/// A line whose cells were only accessed so many together, as a power of two, and remember the same.
+#[derive(Debug)]
+struct Pieces {
+    shift: u8,
+    each: Box<[Cell]>,
 }
 
 /// A line that warps access as a whole.
@@ -110,7 +118,18 @@ impl Owner {
     }
 }
 
+/// Whether cells next to one another, so many as a power of two, were used together.
+fn in_pieces(all: &[u32; LINE], shift: u8) -> bool {
+    all.chunks_exact(1 << shift).all(|piece| piece.iter().all(|one| *one == piece[0]))
+}
+
 impl Own {
+    fn is_in_pieces(&self, shift: u8) -> bool {
+        let times = [&self.writes, &self.reads];
+        self.owner.shift >= shift
+            && times.iter().all(|times| in_pieces(&times.tick, shift) && in_pieces(&times.pc, shift))
+    }
+
     #[inline]
     fn note(&mut self, cells: u32, mark: &Mark, write: bool) {
         if write {
@@ -125,6 +144,23 @@ impl Own {
         let [write, read] = [&self.writes, &self.reads].map(|times| self.owner.mark(times, index));
         let readers = if read.tick == NONE { 0 } else { 1 << read.warp() };
         Cell { write, read, readers, since: read.tick, ..Cell::default() }
+    }
+}
+
+impl Whole {
+    /// Into how large pieces it can fall apart, as a power of two.
+    fn shift(&self) -> u8 {
+        let rows = [&self.write, &self.atomic, &self.read].into_iter();
+        rows.filter(|row| row.mark.tick != NONE).map(|row| row.shift).min().unwrap_or(u8::MAX)
+    }
+
+    fn cell(&self, index: usize) -> Cell {
+        let [write, atomic, read] = [&self.write, &self.atomic, &self.read].map(|row| match row.mark.tick {
+            NONE => Mark::default(),
+            _ => row.cell(index),
+        });
+        let readers = if read.tick == NONE { 0 } else { 1 << read.warp() };
+        Cell { write, atomic, read, readers, since: read.tick, crowd: false }
     }
 }
 
@@ -149,7 +185,7 @@ impl Line {
         }
         match self {
             Line::Whole(whole) => Some(whole),
-            Line::Clean | Line::Own(_) | Line::Cells(_) => None,
+            Line::Clean | Line::Own(_) | Line::Pieces(_) => None,
         }
     }
 
@@ -169,7 +205,7 @@ impl Line {
                 if alike(first) && rows.all(alike) { Ok(Some(Owner::of(first))) } else { Err(()) }
             }
             Line::Own(own) => Ok(Some(own.owner)),
-            Line::Cells(_) => Err(()),
+            Line::Pieces(_) => Err(()),
         }
     }
 
@@ -181,7 +217,7 @@ impl Line {
                 Own { owner, writes: Times::all(&write.mark), reads: Times::all(&read.mark) }
             }
             Line::Own(own) => return own,
-            Line::Cells(_) => unreachable!("they have no owner"),
+            Line::Pieces(_) => unreachable!("they have no owner"),
         };
         *self = Line::Own(Box::new(own));
         match self {
@@ -190,32 +226,31 @@ impl Line {
         }
     }
 
-    fn cells(&mut self) -> &mut [Cell; LINE] {
-        let cell = |whole: &Whole, index| {
-            let mut cell = Cell::default();
-            if whole.write.mark.tick != NONE {
-                cell.write = whole.write.cell(index);
-            }
-            if whole.atomic.mark.tick != NONE {
-                cell.atomic = whole.atomic.cell(index);
-            }
-            if whole.read.mark.tick != NONE {
-                cell.read = whole.read.cell(index);
-                (cell.readers, cell.since) = (1 << cell.read.warp(), cell.read.tick);
-            }
-            cell
-        };
+    /// What a cell remembers.
+    fn cell(&self, index: usize) -> Cell {
         match self {
-            Line::Clean => *self = Line::Cells(Box::new([Cell::default(); LINE])),
-            Line::Whole(whole) => {
-                *self = Line::Cells(Box::new(std::array::from_fn(|index| cell(whole, index))))
-            }
-            Line::Own(own) => *self = Line::Cells(Box::new(std::array::from_fn(|index| own.cell(index)))),
-            Line::Cells(_) => {}
+            Line::Clean => Cell::default(),
+            Line::Whole(whole) => whole.cell(index),
+            Line::Own(own) => own.cell(index),
+            Line::Pieces(Pieces { shift, each }) => each[index >> shift],
+        }
+    }
+
+    /// Falls apart into pieces of so many cells, as a power of two, or of fewer.
+    fn pieces(&mut self, shift: u8) -> &mut Pieces {
+        let shift = match self {
+            Line::Pieces(pieces) if pieces.shift <= shift => None,
+            Line::Clean | Line::Pieces(_) => Some(shift),
+            Line::Whole(whole) => Some(shift.min(whole.shift())),
+            Line::Own(own) => Some(if own.is_in_pieces(shift) { shift } else { 0 }),
+        };
+        if let Some(shift) = shift {
+            let each = (0..LINE).step_by(1 << shift).map(|first| self.cell(first)).collect();
+            *self = Line::Pieces(Pieces { shift, each });
         }
         match self {
-            Line::Cells(cells) => cells,
-            Line::Clean | Line::Whole(_) | Line::Own(_) => unreachable!("it was made cells"),
+            Line::Pieces(pieces) => pieces,
+            Line::Clean | Line::Whole(_) | Line::Own(_) => unreachable!("it fell into pieces"),
         }
     }
 }
@@ -235,36 +270,24 @@ impl Shadow {
 
     /// The last write to some bytes of a cell, if there is one.
     pub fn writer(&self, index: usize, bytes: u8) -> Option<Mark> {
-        let (write, atomic) = match &self.lines[index / LINE] {
-            Line::Clean => return None,
-            Line::Whole(whole) => (whole.write.cell(index % LINE), whole.atomic.cell(index % LINE)),
-            Line::Own(own) => (own.cell(index % LINE).write, Mark::default()),
-            Line::Cells(cells) => (cells[index % LINE].write, cells[index % LINE].atomic),
-        };
+        let Cell { write, atomic, .. } = self.cell(index);
         [write, atomic].into_iter().find(|mark| mark.tick != NONE && mark.bytes & bytes != 0)
     }
 
-    /// The last read of a cell.
-    pub fn reader(&self, index: usize) -> Mark {
-        match &self.lines[index / LINE] {
-            Line::Clean => Mark::default(),
-            Line::Whole(whole) => whole.read.cell(index % LINE),
-            Line::Own(own) => own.cell(index % LINE).read,
-            Line::Cells(cells) => cells[index % LINE].read,
-        }
+    /// What a cell remembers.
+    #[inline]
+    pub fn cell(&self, index: usize) -> Cell {
+        self.lines[index / LINE].cell(index % LINE)
     }
 
+    /// What some cells of one line remember that are accessed together: in pieces of as many cells each. How many they are is a power of two, of
+    /// which the first is a multiple.
     #[inline]
-    pub fn cell(&mut self, index: usize) -> &mut Cell {
-        &mut self.cells(index, 1)[0]
-    }
-
-    /// Cells of one line.
-    #[inline]
-    pub fn cells(&mut self, first: usize, count: usize) -> &mut [Cell] {
+    pub fn pieces(&mut self, first: usize, count: usize) -> &mut [Cell] {
         let line = &mut self.lines[first / LINE];
         self.apart += usize::from(line.is_together());
-        &mut line.cells()[first % LINE..][..count]
+        let Pieces { shift, each } = line.pieces(count.trailing_zeros() as u8);
+        &mut each[(first % LINE) >> *shift..][..count >> *shift]
     }
 
     /// Whether no more can be remembered.
@@ -376,7 +399,7 @@ impl Shadow {
                 Line::Clean | Line::Whole(_) => false,
                 Line::Own(_) => true,
                 // What was done atomically is not forgotten: it may race with other things than a write does.
-                Line::Cells(cells) => cells.iter().all(|cell| cell.atomic.tick == NONE),
+                Line::Pieces(Pieces { each, .. }) => each.iter().all(|cell| cell.atomic.tick == NONE),
             };
             if only_written {
                 let write = Row { mark: row.cell(index * LINE), ..row };
@@ -412,11 +435,11 @@ mod tests {
     }
 
     fn read(shadow: &mut Shadow, cell: usize, actor: &Actor<'_>, thread: u16, atomic: bool) -> Option<Mark> {
-        Cell::read(shadow.cells(cell, 1), actor, &actor.mark(thread, 0xF, atomic))
+        shadow.pieces(cell, 1)[0].read(actor, &actor.mark(thread, 0xF, atomic))
     }
 
     fn write(shadow: &mut Shadow, cell: usize, actor: &Actor<'_>, thread: u16, atomic: bool) -> Option<Mark> {
-        Cell::write(shadow.cells(cell, 1), actor, &actor.mark(thread, 0xF, atomic), false)
+        shadow.pieces(cell, 1)[0].write(actor, &actor.mark(thread, 0xF, atomic), false)
     }
 
     #[test]
