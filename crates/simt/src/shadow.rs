@@ -58,6 +58,8 @@ pub(crate) struct Cell {
     atomic: Mark,
     /// The last read.
     pub read: Mark,
+    /// A read by another of them than the thread that read last.
+    other: Mark,
     /// Warps of the block that read, none of which is known to have read before another.
     readers: u32,
     /// When the first of them did.
@@ -192,13 +194,18 @@ impl Cell {
             || self.read.atomic != atomic
             || self.read.block != actor.block
             || self.reads_ordered(actor, thread);
-        let (readers, since, crowd) = if anew {
-            (warp, actor.tick, false)
+        if anew {
+            (self.readers, self.since, self.crowd, self.other) = (warp, actor.tick, false, Mark::default());
         } else {
-            let crowd = self.crowd || self.read.thread != thread && self.readers & warp != 0;
-            (self.readers | warp, self.since, crowd)
-        };
-        (self.read, self.readers, self.since, self.crowd) = (*mark, readers, since, crowd);
+            if self.read.thread != thread {
+                self.crowd |= self.readers & warp != 0;
+                if self.other.tick == NONE || self.other.thread == thread {
+                    self.other = self.read;
+                }
+            }
+            self.readers |= warp;
+        }
+        self.read = *mark;
         race
     }
 
@@ -228,14 +235,16 @@ impl Cell {
             && !(atomic && self.read.atomic)
             && !self.reads_ordered(actor, thread)
         {
-            race = Some(self.read);
+            let last_is_ordered = actor.ordered(&self.read, thread);
+            let by_other = last_is_ordered && self.other.tick != NONE && self.other.thread != thread;
+            race = Some(if by_other { self.other } else { self.read });
         }
         if atomic {
             self.atomic = *mark;
         } else {
             self.write = *mark;
         }
-        (self.read, self.readers, self.crowd) = (Mark::default(), 0, false);
+        (self.read, self.other, self.readers, self.crowd) = (Mark::default(), Mark::default(), 0, false);
         race
     }
 

@@ -185,6 +185,17 @@ fn a_word_that_is_read_may_not_be_overwritten_before_a_barrier() {
 }
 
 #[test]
+fn who_reads_again_does_not_race_with_itself() {
+    // All lanes read a word, and one of them does so again before it writes it.
+    let body = format!(
+        "mov.u64 %rd3, s; st.shared.u32 [%rd3], 1; bar.sync 0; ld.shared.u32 %r4, [%rd3];\n\
+         setp.ne.u32 %p0, %r0, 5; @%p0 bra END; ld.shared.u32 %r5, [%rd3]; st.shared.u32 [%rd3], %r0;\nEND:"
+    );
+    let found = fault(SHARED, &body, 1, 32, Kind::SharedRace);
+    assert!(!found.detail.contains("which thread (5,0,0)"), "{}", found.detail);
+}
+
+#[test]
 fn the_same_value_by_all_is_no_race() {
     clean(
         SHARED,
@@ -976,6 +987,26 @@ fn a_block_may_wait_for_another() {
         let report = execute::launch(&kernel, &launch, &mut memory, &settings).expect("a launch");
         assert!(report.faults.is_empty(), "{:?}", report.faults);
         assert_eq!(u32s(&memory, y)[0], 42);
+    }
+}
+
+#[test]
+fn blocks_that_wait_in_vain_let_others_go_on() {
+    // A thread of each waits for the block before, and all of its threads meet after each look: in reverse, all others look first.
+    let body = "ld.param.u64 %rd5, [p1]; mul.wide.u32 %rd6, %r1, 4; add.s64 %rd6, %rd5, %rd6; mov.u32 %r5, 7;\n\
+        setp.eq.u32 %p1, %r1, 0; @%p1 bra SEEN; setp.ne.u32 %p1, %r0, 0;\n\
+        LOOK: @%p1 bra MEET; ld.volatile.global.u32 %r5, [%rd6+-4];\n\
+        MEET: setp.ne.u32 %p0, %r5, 7; bar.red.or.pred %p0, 0, %p0; @%p0 bra LOOK;\n\
+        SEEN: membar.gl; st.volatile.global.u32 [%rd6], 7;";
+    let kernel = kernel(2, "", &format!("{PLACES}{body}\nret;"));
+    for schedule in SCHEDULES {
+        let mut memory = Memory::new();
+        let x = with_u32s(&mut memory, "x", Role::Input, 0..256);
+        let y = with_u32s(&mut memory, "y", Role::InOut, [0; 256]);
+        let report = run(&kernel, 256, 64, &mut memory, &[x, y], schedule);
+        assert!(report.finished && report.faults.is_empty(), "{:?}", report.faults);
+        assert_eq!(u32s(&memory, y), [7; 256]);
+        assert!(report.meter.instructions < 1 << 23, "{schedule:?}: {}", report.meter.instructions);
     }
 }
 

@@ -6,11 +6,11 @@ use crate::alu;
 use crate::memory::{Bitmap, Role};
 use crate::program::{Access, Atomic, AtomicType, Inst, Kernel, LANES, Order, Reg, Scope, Space};
 
-use super::Machine;
 use super::block::Block;
 use super::check::take_over;
 use super::place::{Group, Request, Target, Way, addresses};
 use super::warp::{Warp, lanes};
+use super::{Machine, POLLS_IN_VAIN};
 
 impl Machine<'_> {
     /// Where the bytes of a target lie, and which of them are known. Local memory begins where a lane's does.
@@ -105,10 +105,15 @@ impl Machine<'_> {
     fn settle_looks(&mut self, again: bool, request: &Request) {
         let mut looks = std::mem::take(&mut self.looks);
         for (group, mask) in looks.drain(..) {
-            let is_input =
-                matches!(group.target, Target::Global(place) if self.memory.at(place).role() == Role::Input);
+            let (is_global, is_input) = match group.target {
+                Target::Global(place) => (true, self.memory.at(place).role() == Role::Input),
+                _ => (false, false),
+            };
             if !again || is_input {
                 self.count(&group, mask, request);
+            }
+            if again && is_global {
+                self.polls += POLLS_IN_VAIN;
             }
         }
         self.looks = looks;

@@ -527,6 +527,7 @@ mod tests {
             // Most of a kernel's accesses are to what is a thread's own, or after a barrier.
             let (others, orders) = (1 + draw.below(40), 1 + draw.below(4));
             let (mut warp, mut block) = (0, 0);
+            let mut reads = Vec::new();
             for tick in 1..120 {
                 if draw.below(others) == 0 {
                     warp = draw.below(WARPS);
@@ -551,14 +552,24 @@ mod tests {
                     _ => (Way::Write, false),
                 };
                 let same = if draw.below(4) == 0 { u32::MAX } else { 0 };
+                if way == Way::Read {
+                    reads.push(tick);
+                }
+                let was_read = |mark: &Mark| reads.contains(&mark.pc);
                 let request = Request { way, size, pc: tick, strong, warp };
                 let actor = Actor { tick, block, pc: tick, clocks: &clocks, others: None };
                 let found = note(&mut shadow, width, (&group, mask, same), &request, &actor);
                 let due = note_apart(&mut cells, width, (&group, mask, same), &request, &actor);
+                // Of several who read any may be named.
                 let racing = |races: &[(usize, Mark)]| -> Vec<_> {
-                    races.iter().map(|(lane, mark)| (*lane, mark.pc, mark.thread)).collect()
+                    let named = |mark: &Mark| (!was_read(mark)).then_some((mark.pc, mark.thread));
+                    races.iter().map(|(lane, mark)| (*lane, named(mark))).collect()
                 };
                 assert_eq!(racing(&found), racing(&due), "seed {seed}, {request:?}, {group:?}");
+                for (lane, mark) in &found {
+                    let itself = mark.block == block && mark.thread == request.thread(*lane);
+                    assert!(!itself, "seed {seed}, lane {lane} of {request:?}, {group:?}");
+                }
                 raced += due.len();
             }
         }

@@ -32,10 +32,12 @@ use place::Group;
 const THREADS_MAX: u64 = 1024;
 /// Most bytes of shared memory of a block, with CUDA 8.0 to 9.0.
 const SHARED_MAX: u64 = 227 * 1024;
-/// Instructions after which a block lets others go on.
+/// Instructions after which a block lets others go on, and the most where all take turns at odd moments.
 const SLICE: u32 = 1 << 21;
-/// Atomic operations and volatile reads of global memory after which it does so too.
+const SLICE_AT_RANDOM: u64 = 1 << 12;
+/// Atomic operations and volatile reads of global memory after which it does so too, and how many of them one counts for that shows nothing new.
 const POLLS: u64 = 1 << 12;
+const POLLS_IN_VAIN: u64 = 1 << 10;
 /// Instructions after which the clock is looked at, which takes as long as some of them.
 const LOOK: u32 = 4096;
 /// Times in a row that all blocks under way look at what others may change, and see what they saw, until it is held that they wait for ever.
@@ -246,7 +248,11 @@ impl Machine<'_> {
                 idle = 0;
             }
             let Some(mut block) = waiting.pop_front() else { break };
-            let ran = block.run(SLICE, self);
+            let slice = match self.schedule {
+                Schedule::Forward | Schedule::Reverse => SLICE,
+                Schedule::Random(_) => 1 + (self.draw() % SLICE_AT_RANDOM) as u32,
+            };
+            let ran = block.run(slice, self);
             if self.ended {
                 break;
             }

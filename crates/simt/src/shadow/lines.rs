@@ -160,7 +160,7 @@ impl Whole {
             _ => row.cell(index),
         });
         let readers = if read.tick == NONE { 0 } else { 1 << read.warp() };
-        Cell { write, atomic, read, readers, since: read.tick, crowd: false }
+        Cell { write, atomic, read, readers, since: read.tick, ..Cell::default() }
     }
 }
 
