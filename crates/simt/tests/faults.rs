@@ -61,6 +61,14 @@ fn a_copy_is_clean() {
 }
 
 #[test]
+fn what_is_loaded_alone_may_be_in_braces() {
+    // As Triton writes every access of one value.
+    clean("", "ld.global.b32 {%r4}, [%rd0+0]; st.global.b32 [%rd1+0], {%r4};", 2, 128, |y| {
+        assert!(y.iter().copied().eq(0..256));
+    });
+}
+
+#[test]
 fn an_overrun_names_buffer_and_byte() {
     let found =
         fault("", "ld.global.u32 %r4, [%rd0+4]; st.global.u32 [%rd1], %r4;", 2, 128, Kind::OutOfBounds);

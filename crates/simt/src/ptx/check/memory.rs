@@ -81,6 +81,14 @@ fn is_in(place: Place, space: Space) -> bool {
     }
 }
 
+/// What is loaded or stored alone may be in braces, as Triton writes it.
+fn unbraced(operand: &Operand) -> &Operand {
+    match operand {
+        Operand::Vector(parts) if parts.len() == 1 => &parts[0],
+        operand => operand,
+    }
+}
+
 impl<'m> Builder<'m> {
     pub(super) fn memory(&mut self, name: &mut Name<'m>, operands: &'m [Operand]) -> Result<(), Error> {
         match name.base {
@@ -235,7 +243,7 @@ impl<'m> Builder<'m> {
         let places = if count > 1 {
             self.places(d)?
         } else {
-            vec![match self.place(d)? {
+            vec![match self.place(unbraced(d))? {
                 Slot::Value(value) => value,
                 Slot::None | Slot::List(_) => SINK,
             }]
@@ -345,7 +353,7 @@ impl<'m> Builder<'m> {
         let count = Self::vector_count(name, ty)?;
         name.end()?;
         let [address, b] = name.just(self.without_policy(operands, policy)?)?;
-        let mut values = if count > 1 { self.vector(b, ty)? } else { vec![self.value(b, ty)?] };
+        let mut values = if count > 1 { self.vector(b, ty)? } else { vec![self.value(unbraced(b), ty)?] };
         if values.len() != usize::from(count) {
             return Err(self.operand("in braces", "another number of registers is expected"));
         }
