@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
-use tribunal_contract::launch::{Buffer, Kernels, Launch, Plan, Role, Signature, State, Value};
+use tribunal_contract::launch::{Buffer, Kernels, Launch, Plan, Role, Signature, State, Told, Value};
 use tribunal_contract::{Answer, Argument, Call, Challenge, Fault, StateId, Tensor};
 use tribunal_runner::Trouble;
 use tribunal_simt::execute;
@@ -49,11 +49,12 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// What module variables may take of a submission's memory: emulated, they are there several times.
 const VARIABLES_PART: u64 = 8;
 
-/// How a call is made: in which order, and with what where nobody has written.
+/// How a call is made: in which order, with what where nobody has written, and whether races are looked for if it is made again.
 #[derive(Debug, Clone, Copy)]
 struct Way {
     schedule: Schedule,
     fill: u8,
+    watched: bool,
 }
 
 /// Why a call came to nothing.
@@ -72,7 +73,7 @@ impl From<Ended> for Trouble {
 impl Default for Way {
     fn default() -> Self {
         let Settings { schedule, fill, .. } = Settings::default();
-        Self { schedule, fill }
+        Self { schedule, fill, watched: false }
     }
 }
 
@@ -247,8 +248,9 @@ impl Emulated {
         let until = Instant::now() + PATIENCE;
         for launch in &plan.launches {
             let patience = until.saturating_duration_since(Instant::now());
-            let Way { schedule, fill } = way;
-            let settings = Settings { schedule, limit: left, patience, fill, results_only: during.is_none() };
+            let Way { schedule, fill, watched } = way;
+            let results_only = during.is_none() && !watched;
+            let settings = Settings { schedule, limit: left, patience, fill, results_only };
             let report = self.launch(launch, pointers, &settings).map_err(|refusal| {
                 let message =
                     format!("tribunal.toml, [operation.{operation}] `{}`: {refusal}", launch.kernel);
@@ -256,6 +258,7 @@ impl Emulated {
             })?;
             left = left.saturating_sub(u32::try_from(report.meter.instructions).unwrap_or(u32::MAX));
             let Some(during) = during else {
+                self.record.note_races(&report);
                 if report.finished {
                     continue;
                 }
@@ -464,13 +467,20 @@ fn check_signature(launched: &Signature<'_>, kernel: &Kernel) -> Result<(), Stri
             kernel.params.len()
         ));
     }
-    for (place, ((argument, bytes), param)) in arguments.iter().zip(&kernel.params).enumerate() {
-        if *bytes != param.size as usize {
+    let kind = |is_float| if is_float { "a floating-point number" } else { "an integer" };
+    for (place, (Told { text, size, is_float }, param)) in arguments.iter().zip(&kernel.params).enumerate() {
+        let (text, place) = (text.trim(), place + 1);
+        if *size != param.size as usize {
             return Err(format!(
-                "`{operation}` launches `{name}` with `{}`, of {bytes} bytes, as argument {}, where the kernel has one of {}",
-                argument.trim(),
-                place + 1,
+                "`{operation}` launches `{name}` with `{text}`, of {size} bytes, as argument {place}, where the kernel has one of {}",
                 param.size
+            ));
+        }
+        if param.is_float.is_some_and(|due| due != *is_float) {
+            return Err(format!(
+                "`{operation}` launches `{name}` with `{text}`, {}, as argument {place}, where the kernel has {}",
+                kind(*is_float),
+                kind(!is_float)
             ));
         }
     }

@@ -72,6 +72,11 @@ impl Kind {
         }
     }
 
+    /// Whether two accesses that nothing orders are the fault.
+    pub fn is_race(self) -> bool {
+        matches!(self, Kind::SharedRace | Kind::GlobalRace)
+    }
+
     /// Whether it is the use of a value that nobody gave: it matters only where something comes of the value.
     pub fn is_of_a_value(self) -> bool {
         matches!(self, Kind::Uninitialised | Kind::InactiveLane)

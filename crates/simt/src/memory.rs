@@ -168,16 +168,37 @@ impl Buffer {
         }
     }
 
+    /// Whether the same bytes of both are written.
+    pub fn is_written_like(&self, other: &Buffer) -> bool {
+        self.written == other.written && self.bytes.len() == other.bytes.len()
+    }
+
+    /// The written bytes that another buffer, which is [written like it](Self::is_written_like), holds otherwise.
+    pub fn differing<'b>(&'b self, other: &'b Buffer) -> impl Iterator<Item = usize> + 'b {
+        let is_written = |index| self.written.as_ref().is_none_or(|written| written.has(index, 1));
+        let bytes = self.bytes.iter().zip(&other.bytes).enumerate();
+        bytes
+            .filter(|(_, (one, other))| one != other)
+            .map(|(index, _)| index)
+            .filter(move |&index| is_written(index))
+    }
+
+    /// Takes bytes for such as nobody has written.
+    pub fn unwrite(&mut self, indices: impl IntoIterator<Item = usize>) {
+        for index in indices {
+            let written = self.written.get_or_insert_with(|| {
+                let mut all = Bitmap::new(self.bytes.len());
+                all.set_range(0, self.bytes.len());
+                all
+            });
+            written.unset(index, 1);
+            self.bytes[index] = POISON;
+        }
+    }
+
     /// Whether the same bytes of both are written, and hold the same.
     pub fn holds_what(&self, other: &Buffer) -> bool {
-        match (&self.written, &other.written) {
-            (None, None) => self.bytes == other.bytes,
-            (Some(one), Some(two)) => {
-                let alike = |index: usize| self.bytes[index] == other.bytes[index] || !one.has(index, 1);
-                one == two && self.bytes.len() == other.bytes.len() && (0..self.bytes.len()).all(alike)
-            }
-            _ => false,
-        }
+        self.is_written_like(other) && self.differing(other).next().is_none()
     }
 
     /// The first byte that nobody wrote.

@@ -140,6 +140,8 @@ pub struct Param {
     pub offset: u32,
     /// Bytes.
     pub size: u32,
+    /// Whether it is a floating-point number, or none where the PTX speaks of bits.
+    pub is_float: Option<bool>,
 }
 
 /// A variable of the module in global or constant memory.

@@ -195,11 +195,9 @@ fn a_word_that_is_read_may_not_be_overwritten_before_a_barrier() {
 #[test]
 fn who_reads_again_does_not_race_with_itself() {
     // All lanes read a word, and one of them does so again before it writes it.
-    let body = format!(
-        "mov.u64 %rd3, s; st.shared.u32 [%rd3], 1; bar.sync 0; ld.shared.u32 %r4, [%rd3];\n\
-         setp.ne.u32 %p0, %r0, 5; @%p0 bra END; ld.shared.u32 %r5, [%rd3]; st.shared.u32 [%rd3], %r0;\nEND:"
-    );
-    let found = fault(SHARED, &body, 1, 32, Kind::SharedRace);
+    let body = "mov.u64 %rd3, s; st.shared.u32 [%rd3], 1; bar.sync 0; ld.shared.u32 %r4, [%rd3];\n\
+        setp.ne.u32 %p0, %r0, 5; @%p0 bra END; ld.shared.u32 %r5, [%rd3]; st.shared.u32 [%rd3], %r0;\nEND:";
+    let found = fault(SHARED, body, 1, 32, Kind::SharedRace);
     assert!(!found.detail.contains("which thread (5,0,0)"), "{}", found.detail);
 }
 

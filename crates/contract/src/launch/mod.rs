@@ -34,6 +34,7 @@ mod read;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 pub use expression::{Expression, ExpressionError};
@@ -86,8 +87,19 @@ pub struct Signature<'a> {
     pub operation: &'static str,
     /// The kernel.
     pub kernel: &'a str,
-    /// The arguments, each as the manifest has it and with its bytes.
-    pub arguments: Vec<(String, usize)>,
+    /// The arguments.
+    pub arguments: Vec<Told<'a>>,
+}
+
+/// What a kernel is launched with in one place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Told<'a> {
+    /// As the manifest has it.
+    pub text: Cow<'a, str>,
+    /// Its bytes.
+    pub size: usize,
+    /// Whether it is a floating-point number.
+    pub is_float: bool,
 }
 
 /// What is done for one operation.
@@ -146,12 +158,13 @@ enum Operand {
 }
 
 impl Operand {
-    /// As the manifest has it, and its bytes.
-    fn told(&self) -> (String, usize) {
-        match self {
-            Self::Buffer(name) => (name.clone(), size_of::<u64>()),
-            Self::Real { name, dtype } => (name.clone(), dtype.size_bytes()),
-            Self::Number { value, dtype } => (value.to_string(), dtype.size_bytes()),
-        }
+    fn told(&self) -> Told<'_> {
+        let (text, dtype) = match self {
+            Self::Buffer(name) => (name.into(), DType::Int64),
+            Self::Real { name, dtype } => (name.into(), *dtype),
+            Self::Number { value, dtype } => (value.to_string().into(), *dtype),
+        };
+        let is_float = matches!(dtype, DType::Float32 | DType::Float64);
+        Told { text, size: dtype.size_bytes(), is_float }
     }
 }

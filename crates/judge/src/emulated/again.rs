@@ -1,5 +1,7 @@
 //! A call made again: with what must not matter in another way, to see whether it does.
 
+use std::collections::BTreeMap;
+
 use tribunal_contract::Call;
 use tribunal_contract::launch::{Plan, Role};
 use tribunal_simt::launch::Schedule;
@@ -12,6 +14,9 @@ const FILLS: [u8; 3] = [0x00, 0x7B, 0xFF];
 
 /// Calls that are made again with each of them for a place in a kernel, and with what the call itself has left in its scratch.
 const FILLED_WHOLLY: usize = 16;
+
+/// Bytes of buffers, by their turn, that hold what nobody gave.
+type Meaningless = BTreeMap<usize, Vec<usize>>;
 
 /// A call that was made, and what came of it.
 pub(super) struct Made<'a, 'c> {
@@ -30,36 +35,55 @@ impl Emulated {
     /// Makes a call that took so many instructions again, in as many ways as it should be. Where another order has another answer, this is what
     /// was made in the end: the court holds against the oracle what it would have got in that order.
     pub(super) fn make_again(&mut self, made: &mut Made<'_, '_>, took: u64) {
+        let mut meaningless = Meaningless::new();
         if self.record.is_affordable(took) {
             if made.before.has_kept() && self.record.is_to_be_made_anew() {
                 self.make_anew(made);
             }
             if let Some(tried) = self.record.tried() {
-                self.fill(made, tried);
+                meaningless = self.fill(made, tried);
             }
         }
         let mut kernels = made.plan.launches.iter().map(|launch| &self.kernels[&launch.kernel]);
         let tells = kernels.any(|kernel| kernel.tells_between_barriers());
         if self.record.is_to_be_reordered(tells, took) {
-            self.reorder(made);
+            self.reorder(made, tells && self.record.is_to_be_watched(took));
+        }
+        for (buffer, bytes) in meaningless {
+            made.buffers[buffer].unwrite(bytes);
         }
     }
 
     /// As if it were the first call of all.
     fn make_anew(&mut self, made: &Made<'_, '_>) {
-        let differing = self.again(made, Memory::new(), Way::default(), |_| ());
+        let differing =
+            self.again(made, Memory::new(), Way::default(), |_| ()).map(|()| self.differing(made));
         if let Some(what) = differing.unwrap_or_else(|_| Some("end".to_owned())) {
             self.record.remembers(made.call.operation, what);
         }
     }
 
-    /// With other contents of what nobody has written; for the values used in it that was tried in so many calls.
-    fn fill(&mut self, made: &Made<'_, '_>, tried: usize) {
-        let mut matters = false;
+    /// With other contents of what nobody has written; for the values used in it that was tried in so many calls. What of a state holds something
+    /// else then means nothing to this call, as whoever copies a page that is not full leaves it: whether a later one uses it is for that to show.
+    fn fill(&mut self, made: &Made<'_, '_>, tried: usize) -> Meaningless {
+        let (mut matters, mut meaningless) = (false, Meaningless::new());
         let mut try_with = |fill: u8, fill_in: &dyn Fn(&mut Memory)| {
-            let differing = self.again(made, made.before.clone(), Way { fill, ..Way::default() }, fill_in);
+            let came = self.again(made, made.before.clone(), Way { fill, ..Way::default() }, fill_in);
             // What modules keep comes into the next call.
-            matters |= !matches!(differing, Ok(None)) || !self.memory.keeps_what(&made.after);
+            matters |= came.is_err() || !self.memory.keeps_what(&made.after);
+            let buffers = made.plan.buffers.iter().zip(&made.buffers).zip(self.memory.buffers());
+            for (index, ((buffer, first), second)) in buffers.enumerate() {
+                match buffer.role {
+                    Role::State(_) if first.is_written_like(second) => {
+                        let bytes = first.differing(second).collect::<Vec<_>>();
+                        if !bytes.is_empty() {
+                            meaningless.entry(index).or_default().extend(bytes);
+                        }
+                    }
+                    Role::Output(_) | Role::State(_) | Role::Status => matters |= !first.holds_what(second),
+                    Role::Input(_) | Role::Scratch => (),
+                }
+            }
         };
         for &fill in fills(tried) {
             try_with(fill, &|memory| memory.refill(fill));
@@ -67,14 +91,16 @@ impl Emulated {
         if tried < FILLED_WHOLLY {
             try_with(Way::default().fill, &|memory| memory.leave(&made.buffers));
         }
-        self.record.settle(matters);
+        self.record.settle(matters, !meaningless.is_empty());
+        meaningless
     }
 
     /// In another order. Where a warp that gets far ahead takes more than it may, it is one in which all take turns at odd moments that decides whether
     /// the call comes to its end: an honest look at what others are to change may be long in the first.
-    fn reorder(&mut self, made: &mut Made<'_, '_>) {
+    fn reorder(&mut self, made: &mut Made<'_, '_>, watched: bool) {
         let again = |device: &mut Self, schedule| {
-            device.again(made, made.before.clone(), Way { schedule, ..Way::default() }, |_| ())
+            let way = Way { schedule, watched, ..Way::default() };
+            device.again(made, made.before.clone(), way, |_| ())
         };
         let first = self.record.other_order();
         let mut came = again(self, first);
@@ -82,7 +108,8 @@ impl Emulated {
             came = again(self, Schedule::Random(0));
         }
         match came {
-            Ok(differing) => {
+            Ok(()) => {
+                let differing = self.differing(made);
                 if differing.is_some() {
                     made.buffers = self.memory.take();
                     made.after = std::mem::take(&mut self.memory);
@@ -93,19 +120,18 @@ impl Emulated {
         }
     }
 
-    /// Makes a call again in a memory that holds this, and tells the buffer that holds something else than at first, if one does.
+    /// Makes a call again in a memory that holds this.
     fn again(
         &mut self,
         made: &Made<'_, '_>,
         memory: Memory,
         way: Way,
         fill_in: impl Fn(&mut Memory),
-    ) -> Result<Option<String>, Ended> {
+    ) -> Result<(), Ended> {
         self.memory = memory;
         let pointers = lay_out(&made.plan, made.call, made.states, &mut self.memory);
         fill_in(&mut self.memory);
-        self.launch_all(made.call.operation, &made.plan, &pointers, way, None)?;
-        Ok(self.differing(made))
+        self.launch_all(made.call.operation, &made.plan, &pointers, way, None)
     }
 
     /// A buffer that holds something else than it did at first, of those that anybody sees afterwards.

@@ -60,6 +60,13 @@ impl Seen {
         let fault::Fault { kind, kernel, line, other: with, .. } = &self.fault;
         (kind, kernel, line, with) == (&other.kind, &other.kernel, &other.line, &other.other)
     }
+
+    /// Whether it is the same, or a race of the same two, of whom the other comes first.
+    fn is_either_way(&self, other: &fault::Fault) -> bool {
+        let fault::Fault { kind, kernel, line, other: with, .. } = &self.fault;
+        let turned = (Some(line), with.as_ref()) == (other.other.as_ref(), Some(&other.line));
+        self.is(other) || turned && (kind, kernel) == (&other.kind, &other.kernel)
+    }
 }
 
 /// What was seen.
@@ -68,6 +75,8 @@ pub(super) struct Record {
     pub seen: Vec<Seen>,
     /// Which of them the present call used values in that nobody gave.
     of_values: Vec<usize>,
+    /// And which of them earlier calls of the case put such values into a state by.
+    into_states: BTreeSet<usize>,
     /// The case that is tried.
     case: usize,
     /// Calls in it, by operation.
@@ -84,6 +93,8 @@ pub(super) struct Record {
     reordered: BTreeMap<&'static str, usize>,
     /// The present call's operation, and those whose results hang on what earlier calls left in variables: in which case and by which buffer first.
     operation: &'static str,
+    /// The present call in words.
+    during: String,
     remembering: BTreeMap<&'static str, (usize, String)>,
     /// What kernels printed first, by kernel: in which case, in which call, and the text.
     printed: BTreeMap<String, (usize, String, String)>,
@@ -98,6 +109,7 @@ impl Record {
     pub fn begin(&mut self, case: usize) {
         self.case = case;
         self.calls.clear();
+        self.into_states.clear();
     }
 
     /// A call is made.
@@ -112,6 +124,7 @@ impl Record {
 
     /// Keeps the faults that are new, and what a kernel printed first.
     pub fn note(&mut self, report: &Report, during: &str) {
+        during.clone_into(&mut self.during);
         self.instructions += report.meter.instructions;
         self.launched = true;
         if !report.followed && self.unfollowed.is_none() {
@@ -121,7 +134,20 @@ impl Record {
             let printed = (self.case, during.to_owned(), start_of(&report.printed));
             self.printed.insert(report.kernel.clone(), printed);
         }
-        for fault in &report.faults {
+        self.note_faults(&report.faults, during);
+    }
+
+    /// Keeps the races of a call that is made again in another order, if they are new: which accesses meet is a matter of it.
+    pub fn note_races(&mut self, report: &Report) {
+        let is_new = |fault: &&fault::Fault| !self.seen.iter().any(|seen| seen.is_either_way(fault));
+        let races: Vec<_> =
+            report.faults.iter().filter(|fault| fault.kind.is_race()).filter(is_new).collect();
+        let during = format!("{}, in another order", self.during);
+        self.note_faults(races, &during);
+    }
+
+    fn note_faults<'f>(&mut self, faults: impl IntoIterator<Item = &'f fault::Fault>, during: &str) {
+        for fault in faults {
             let index = match self.seen.iter().position(|seen| seen.is(fault)) {
                 Some(index) => {
                     let seen = &mut self.seen[index];
@@ -157,6 +183,11 @@ impl Record {
     /// Whether the present call is made again, where it took so many instructions.
     pub fn is_affordable(&self, took: u64) -> bool {
         took < AGAIN_MOST
+    }
+
+    /// Whether races are looked for as well where the present call, which took so many instructions, is made in another order.
+    pub fn is_to_be_watched(&self, took: u64) -> bool {
+        self.is_affordable(took) && self.turn() <= AGAIN_ANYHOW
     }
 
     /// Whether results of the present call are to be compared between two orders. Threads that do not race and tell each other nothing but at
@@ -209,12 +240,19 @@ impl Record {
         seen.filter(|seen| seen.matters != Some(true)).map(|seen| seen.tried).min()
     }
 
-    /// Notes whether results of the present call hang on values that nobody gave.
-    pub fn settle(&mut self, matters: bool) {
+    /// Notes whether results of the present call hang on values that nobody gave, and whether it put any into a state. Where they do, these may
+    /// have come from there.
+    pub fn settle(&mut self, matters: bool, into_state: bool) {
         for index in &self.of_values {
             let seen = &mut self.seen[*index];
             seen.matters = Some(matters || seen.matters == Some(true));
             seen.tried += 1;
+        }
+        if matters {
+            self.into_states.iter().for_each(|index| self.seen[*index].matters = Some(true));
+        }
+        if into_state {
+            self.into_states.extend(&self.of_values);
         }
     }
 

@@ -34,7 +34,7 @@ const THREADS_MAX: u64 = 1024;
 const SHARED_MAX: u64 = 227 * 1024;
 /// Instructions after which a block lets others go on, and the most where all take turns at odd moments.
 const SLICE: u32 = 1 << 21;
-const SLICE_AT_RANDOM: u64 = 1 << 12;
+const SLICE_AT_RANDOM: u64 = 1 << 9;
 /// Atomic operations and volatile reads of global memory after which it does so too, and how many of them one counts for that shows nothing new.
 const POLLS: u64 = 1 << 12;
 const POLLS_IN_VAIN: u64 = 1 << 10;

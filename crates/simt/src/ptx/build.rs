@@ -332,7 +332,12 @@ impl<'m> Builder<'m> {
             }
             let (offset, size) = (offset as u32, (end - offset) as u32);
             self.define(variable.line, &variable.name, Symbol::Parameter(offset, size))?;
-            params.push(Param { name: variable.name.clone(), offset, size });
+            params.push(Param {
+                name: variable.name.clone(),
+                offset,
+                size,
+                is_float: variable.part.is_float(),
+            });
         }
         Ok((params, end as u32))
     }

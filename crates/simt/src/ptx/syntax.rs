@@ -27,6 +27,16 @@ pub(super) enum Type {
 }
 
 impl Type {
+    /// Whether it is of floating-point numbers, or none if it is of bits.
+    pub fn is_float(self) -> Option<bool> {
+        use Type::{B8, B16, B32, B64, B128, Pred, S8, S16, S32, S64, U8, U16, U32, U64};
+        match self {
+            B8 | B16 | B32 | B64 | B128 | Pred => None,
+            U8 | S8 | U16 | S16 | U32 | S32 | U64 | S64 => Some(false),
+            _ => Some(true),
+        }
+    }
+
     /// The type of that name, without a point.
     pub fn named(name: &str) -> Option<Type> {
         Some(match name {

@@ -247,7 +247,8 @@ impl TopkCase {
         let (least_rows, least_vocab) = match self.kind.logits {
             // z cannot exceed the root of the number of rows.
             _ if self.kind.procedure == Procedure::Directions => (64, 16),
-            Logits::MaskedRow | Logits::NanRow | Logits::Offsets | Logits::Scales => (2, 3),
+            Logits::NanRow => (4, 3),
+            Logits::MaskedRow | Logits::Offsets | Logits::Scales => (2, 3),
             Logits::FewFinite => (1, 4),
             Logits::TwoLanes => (1, 33),
             // Two winners at least in the class.

@@ -27,7 +27,7 @@ pub(super) enum Logits {
     FewFinite,
     /// The middle row is all -inf.
     MaskedRow,
-    /// The middle row has one NaN.
+    /// The middle row has one NaN, the first row begins with one and the last ends with one.
     NanRow,
     /// Normal, moved by 10,000 up or down, each on its own.
     Extreme,
@@ -62,13 +62,15 @@ impl Logits {
         let mut draw = Draw(rng);
         let mut logits: Vec<f64> =
             (0..shape.iter().product()).map(|index| self.element(&mut draw, index % vocab, vocab)).collect();
-        let middle = logits.len() / vocab / 2;
+        let (middle, last) = (logits.len() / vocab / 2, logits.len() / vocab - 1);
         for (r, row) in logits.chunks_mut(vocab).enumerate() {
             match self {
                 Self::Equal => row.fill([0.5, -2.0, 96.0, 0.0, -300.0][r % 5]),
                 Self::FewFinite => keep_three(&mut draw, row),
                 Self::MaskedRow if r == middle => row.fill(f64::NEG_INFINITY),
                 Self::NanRow if r == middle => row[vocab / 3] = f64::NAN,
+                Self::NanRow if r == 0 => row[0] = f64::NAN,
+                Self::NanRow if r == last => row[vocab - 1] = f64::NAN,
                 Self::Offsets => {
                     let offset = [0.0, 100.0, -1000.0, 1e4, 3.0, -1e4][r % 6];
                     row.iter_mut().for_each(|logit| *logit += offset);

@@ -24,4 +24,5 @@
 #include "../cstdint"
 #include "../cstdlib"
 #include "../cstring"
+#include "../limits"
 #include "../new"
