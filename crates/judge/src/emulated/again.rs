@@ -12,6 +12,9 @@ use super::{Emulated, Ended, Way, lay_out};
 /// What nobody has written may hold: nothing set, as flags and counters like it; numbers larger than any other; NaN and -1.
 const FILLS: [u8; 3] = [0x00, 0x7B, 0xFF];
 
+/// Orders at random that are tried where a call takes more than it may in reverse: which warp comes first is as good as tossed in each.
+const ORDERS_AT_RANDOM: u64 = 4;
+
 /// Calls that are made again with each of them for a place in a kernel, and with what the call itself has left in its scratch.
 const FILLED_WHOLLY: usize = 16;
 
@@ -95,7 +98,7 @@ impl Emulated {
         meaningless
     }
 
-    /// In another order. Where a warp that gets far ahead takes more than it may, it is one in which all take turns at odd moments that decides whether
+    /// In another order. Where a warp that gets far ahead takes more than it may, it is some in which all take turns at odd moments that decide whether
     /// the call comes to its end: an honest look at what others are to change may be long in the first.
     fn reorder(&mut self, made: &mut Made<'_, '_>, watched: bool) {
         let again = |device: &mut Self, schedule| {
@@ -105,7 +108,12 @@ impl Emulated {
         let first = self.record.other_order();
         let mut came = again(self, first);
         if matches!(came, Err(Ended { is_endless: true, .. })) {
-            came = again(self, Schedule::Random(0));
+            for seed in 0..ORDERS_AT_RANDOM {
+                came = again(self, Schedule::Random(seed));
+                if came.is_err() {
+                    break;
+                }
+            }
         }
         match came {
             Ok(()) => {

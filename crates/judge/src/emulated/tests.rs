@@ -211,6 +211,16 @@ fn what_is_not_emulated_is_told_with_its_line() {
     assert!(rest.contains("barrier.cluster.wait"), "{refused}");
 }
 
+#[test]
+fn an_integer_where_the_kernel_has_a_float_is_told() {
+    let loaded = softmax_topk_of(|ptx| ptx.replace(".param .u32 ", ".param .f32 "), 1 << 30);
+    let told = loaded.expect_err("no kernel has such parameters").to_string();
+    assert!(
+        told.contains(", an integer, as argument ") && told.contains("has a floating-point number"),
+        "{told}"
+    );
+}
+
 /// One call, of one row of logits in no order.
 fn call(device: &mut Emulated, vocab: usize, k: usize) -> Result<Answer, Trouble> {
     let values: Vec<f64> = (0..vocab).map(|i| (i * 7919 % 1009) as f64 / 100.0).collect();
