@@ -34,8 +34,8 @@ pub(super) const FORM: u32 = 1;
 /// Marks the file as a store of verdicts: `trib` in ASCII.
 const APPLICATION: i32 = 0x7472_6962;
 
-/// How long another process may take with its put.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long other processes may take with their puts: on a busy disk several of them wait for each other, and none is served in turn.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// No verdict unpacks to more than this; a damaged one might.
 const UNPACKED_BYTES_MAX: u64 = 1 << 30;

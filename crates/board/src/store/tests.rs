@@ -588,10 +588,13 @@ fn processes_that_put_and_read_at_once_lose_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(name);
         let writers = ["0", "1", "2", "3"];
-        let children = writers
-            .map(|writer| child("puts_and_reads", &[(STORE, path.to_str().unwrap()), (WRITER, writer)]));
-        for mut child in children {
-            assert!(child.wait().unwrap().success());
+        let children = writers.map(|writer| {
+            let mut command = command("puts_and_reads", &[(STORE, path.to_str().unwrap()), (WRITER, writer)]);
+            command.stdout(Stdio::piped()).spawn().unwrap()
+        });
+        for child in children {
+            let output = child.wait_with_output().unwrap();
+            assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stdout));
         }
         let store = Store::open(&path).unwrap();
         let contents = store.all().unwrap();

@@ -422,3 +422,44 @@ fn start_of(printed: &str) -> String {
     }
     start
 }
+
+#[cfg(test)]
+mod tests {
+    use tribunal_simt::fault::{Line, Thread};
+
+    use super::*;
+
+    /// What becomes of a value that nobody gave, used in one call, if results of the next hang on another that was used there: whether the first call
+    /// put it into a state, and whether the second is of the same case.
+    fn first_matters(into_state: bool, same_case: bool) -> Option<bool> {
+        let used = |line: u32| fault::Fault {
+            kind: Kind::Uninitialised,
+            kernel: "k".to_owned(),
+            line: Line { file: None, line },
+            other: None,
+            count: 1,
+            thread: Thread { block: [0; 3], thread: [0; 3] },
+            detail: String::new(),
+        };
+        let mut record = Record::default();
+        record.begin(0);
+        record.begin_call("append");
+        record.note_faults(&[used(1)], "");
+        record.settle(false, into_state);
+        if !same_case {
+            record.begin(1);
+        }
+        record.begin_call("attend");
+        record.note_faults(&[used(2)], "");
+        record.settle(true, false);
+        assert_eq!(record.seen[1].matters, Some(true));
+        record.seen[0].matters
+    }
+
+    #[test]
+    fn what_put_a_value_into_a_state_is_at_fault_with_who_uses_it() {
+        assert_eq!(first_matters(true, true), Some(true));
+        assert_eq!(first_matters(false, true), Some(false));
+        assert_eq!(first_matters(true, false), Some(false));
+    }
+}

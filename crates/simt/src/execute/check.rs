@@ -354,8 +354,10 @@ impl Machine<'_> {
                 Op::CopyAsync(_) => "copied to",
                 _ => "used",
             };
+            let same_warp = same_block && other.warp() == request.warp;
+            let hint = if same_warp { " (a shuffle or a vote does not, `__syncwarp()` does)" } else { "" };
             format!(
-                "{} byte {offset} of {place}, which {whom} {did} at {line} with nothing to order them",
+                "{} byte {offset} of {place}, which {whom} {did} at {line} with nothing to order them{hint}",
                 request.way.verb()
             )
         });
