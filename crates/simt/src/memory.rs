@@ -198,7 +198,7 @@ impl Buffer {
 
     /// Whether the same bytes of both are written, and hold the same.
     pub fn holds_what(&self, other: &Buffer) -> bool {
-        self.is_written_like(other) && self.differing(other).next().is_none()
+        self.is_written_like(other) && (self.bytes == other.bytes || self.differing(other).next().is_none())
     }
 
     /// The first byte that nobody wrote.

@@ -16,7 +16,7 @@ pub(crate) struct Shadow {
     apart: usize,
 }
 
-/// Lines of a buffer that may fall apart: a gigabyte if all do so into single cells.
+/// Lines of a buffer that may fall apart: 1.3 GB if all do so into single cells.
 const APART_MAX: usize = 1 << 19;
 
 /// Cells of a line.
