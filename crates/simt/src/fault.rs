@@ -26,6 +26,8 @@ pub enum Kind {
     SharedRace,
     /// The same in global memory, by threads of one block or of several.
     GlobalRace,
+    /// Lanes of one instruction write different values to one place: one of them lands, and which is not said.
+    ContestedWrite,
     /// Threads of a warp do not reach a barrier together.
     DivergentBarrier,
     /// A barrier of all threads is met after some have ended.
@@ -59,6 +61,7 @@ impl Kind {
             Kind::WriteToInput => "write_to_input",
             Kind::SharedRace => "shared_race",
             Kind::GlobalRace => "global_race",
+            Kind::ContestedWrite => "contested_write",
             Kind::DivergentBarrier => "divergent_barrier",
             Kind::BarrierAfterExit => "barrier_after_exit",
             Kind::InactiveLane => "inactive_lane",
@@ -224,8 +227,8 @@ impl Faults {
     }
 
     /// Whether it is known already; then `count` more threads did it.
-    pub fn again(&mut self, kind: Kind, pc: u32, other: u32, count: u64) -> bool {
-        let known = self.known.get(&(kind, pc, other)).copied();
+    pub fn again(&mut self, kind: Kind, pc: u32, other: Option<u32>, count: u64) -> bool {
+        let known = self.known.get(&(kind, pc, other.unwrap_or(u32::MAX))).copied();
         if let Some(index) = known {
             self.list[index].1.count += count;
         }

@@ -221,7 +221,7 @@ impl Cell {
     pub fn write(&mut self, actor: &Actor<'_>, mark: &Mark, same: bool) -> Option<Mark> {
         let &Mark { thread, bytes, atomic, .. } = mark;
         let mut race = None;
-        // Two lanes of one instruction write at the same time, and race; what one instruction read comes before.
+        // Of two lanes of one instruction that write, it is for the caller to say what that is; what one instruction read comes before.
         if !same && actor.races(&self.write, thread, bytes) {
             race = Some(self.write);
         }

@@ -213,7 +213,33 @@ fn the_same_value_by_all_is_no_race() {
         },
     );
     fault(SHARED, "mov.u64 %rd3, s; st.shared.u32 [%rd3], %r0;", 1, 128, Kind::SharedRace);
-    fault(SHARED, "mov.u64 %rd3, s; st.shared.u32 [%rd3], %r0;", 1, 32, Kind::SharedRace);
+}
+
+#[test]
+fn of_lanes_that_write_to_one_place_another_one_lands_in_another_order() {
+    let read = "ld.param.u64 %rd1, [p1]; bar.sync 0; ld.shared.v2.u32 {%r5, %r6}, [%rd3]; st.global.v2.u32 [%rd1], {%r5, %r6};";
+    let body =
+        format!("mov.u64 %rd3, s; add.u32 %r4, %r0, 100; st.shared.v2.u32 [%rd3], {{%r0, %r4}}; {read}");
+    let landed = std::cell::RefCell::new(Vec::new());
+    try_all(SHARED, &body, 1, 32, |report, _, y| {
+        assert!(report.faults.iter().all(|fault| fault.kind == Kind::ContestedWrite), "{:?}", report.faults);
+        let found = &report.faults[0];
+        assert_eq!((found.count, &found.other), (62, &None), "of each lane but one, and each half");
+        assert!(found.detail.contains("at the same time as thread"), "{}", found.detail);
+        assert_eq!(y[1], y[0] + 100, "one lane wrote both");
+        landed.borrow_mut().push(y[0]);
+    });
+    assert_eq!(landed.take(), [31, 0, 0, 0]);
+    // Lanes of which each comes in its own turn race, and so do the warps that both write.
+    let alone = "mov.u64 %rd3, s; setp.lt.u32 %p0, %r0, 16; @%p0 bra A; st.shared.u32 [%rd3], %r0; bra E;\nA: st.shared.u32 [%rd3], %r0;\nE:";
+    fault(SHARED, alone, 1, 32, Kind::SharedRace);
+    fault(
+        SHARED,
+        "mov.u64 %rd3, s; shr.u32 %r4, %r0, 1; st.shared.u32 [%rd3], %r4;",
+        1,
+        64,
+        Kind::SharedRace,
+    );
 }
 
 #[test]

@@ -47,6 +47,8 @@ impl Seen {
     fn severity(&self) -> Severity {
         match (self.fault.kind, self.matters) {
             (_, Some(false)) => Severity::Note,
+            // Another order lets another lane's value land: whether that matters is for the answers to show.
+            (Kind::ContestedWrite, _) => Severity::Note,
             // It is not to answer, however it does that.
             _ if self.invalid => Severity::Minor,
             (Kind::BarrierAfterExit, _) => Severity::Major,
@@ -206,7 +208,8 @@ impl Record {
     /// The other order in which the present call is made: in reverse, where whole blocks and warps get ahead of others, or one in which all take turns
     /// at odd moments.
     pub fn other_order(&self) -> Schedule {
-        let turn = self.turn();
+        // By the case as well: of many operations a case has one call.
+        let turn = self.case + self.turn();
         if turn % 2 == 1 { Schedule::Reverse } else { Schedule::Random(turn as u64) }
     }
 

@@ -3,13 +3,14 @@
 
 use crate::address;
 use crate::alu;
+use crate::launch::Schedule;
 use crate::memory::{Bitmap, Role};
 use crate::program::{Access, Atomic, AtomicType, Inst, Kernel, LANES, Order, Reg, Scope, Space};
 
 use super::block::Block;
 use super::check::take_over;
 use super::place::{Group, Request, Target, Way, addresses};
-use super::warp::{Warp, lanes};
+use super::warp::{Warp, lanes, lanes_in_turn};
 use super::{Machine, POLLS_IN_VAIN};
 
 impl Machine<'_> {
@@ -46,7 +47,7 @@ impl Machine<'_> {
         let kernel = self.kernel;
         let size = usize::from(access.bytes) * usize::from(access.count);
         let strong = access.order != Order::Weak;
-        let request = Request { way: Way::Read, size, pc, strong, warp: warp.index };
+        let request = Request { way: Way::Read, size, pc, strong, warp: warp.index, backward: false };
         if !strong {
             warp.worked();
         }
@@ -135,7 +136,8 @@ impl Machine<'_> {
         let kernel = self.kernel;
         let size = bytes * count;
         let strong = access.order != Order::Weak;
-        let request = Request { way: Way::Write, size, pc, strong, warp: warp.index };
+        let backward = self.schedule != Schedule::Forward;
+        let request = Request { way: Way::Write, size, pc, strong, warp: warp.index, backward };
         warp.worked();
         let mut left = active;
         while left != 0 {
@@ -148,7 +150,7 @@ impl Machine<'_> {
                     let mut same = u32::MAX;
                     for part in 0..count {
                         let reg = part_of(kernel, inst.b, access.count, part);
-                        let mut to = Sink { bytes: to, starts, mask, step };
+                        let mut to = Sink { bytes: to, starts, mask, step, backward };
                         same &= spill(&mut to, part * bytes, access, reg, warp);
                     }
                     same
@@ -210,7 +212,7 @@ impl Machine<'_> {
     ) -> bool {
         let addresses = addresses(warp, inst.a, access.wide_address, access.offset);
         let size = usize::from(access.bytes);
-        let request = Request { way: Way::Atomic, size, pc, strong: true, warp: warp.index };
+        let request = Request { way: Way::Atomic, size, pc, strong: true, warp: warp.index, backward: false };
         let operand = |warp: &Warp, reg: Reg, lane: usize| match reg {
             Reg::NONE => 0,
             reg if access.wide => warp.regs.w64[reg.index()][lane],
@@ -285,7 +287,7 @@ impl Machine<'_> {
         warp: &Warp,
         block: &mut Block,
     ) -> [[u8; 16]; LANES] {
-        let request = Request { way: Way::Read, size, pc, strong: false, warp: warp.index };
+        let request = Request { way: Way::Read, size, pc, strong: false, warp: warp.index, backward: false };
         let mut rows = [[0; 16]; LANES];
         let mut left = mask;
         while left != 0 {
@@ -321,14 +323,16 @@ impl Machine<'_> {
         warp: usize,
         block: &mut Block,
     ) {
-        let request = Request { way: Way::Write, size, pc, strong: false, warp };
+        let backward = self.schedule != Schedule::Forward;
+        let request = Request { way: Way::Write, size, pc, strong: false, warp, backward };
         let group = self.group(Space::Shared, addresses, mask, size);
         self.put(&group, mask, &request, block, |bytes, starts| {
+            let lanes = lanes_in_turn(mask, backward);
             // A size that is known makes a comparison and a copy of it, and not two calls.
             match size {
-                16 => put_rows::<16>(bytes, starts, rows, mask),
-                8 => put_rows::<8>(bytes, starts, rows, mask),
-                _ => put_rows::<4>(bytes, starts, rows, mask),
+                16 => put_rows::<16>(bytes, starts, rows, lanes),
+                8 => put_rows::<8>(bytes, starts, rows, lanes),
+                _ => put_rows::<4>(bytes, starts, rows, lanes),
             }
         });
     }
@@ -386,10 +390,10 @@ fn put_rows<const SIZE: usize>(
     bytes: &mut [u8],
     starts: &[usize; LANES],
     rows: &[[u8; 16]; LANES],
-    mask: u32,
+    lanes: impl Iterator<Item = usize>,
 ) -> u32 {
     let mut same = 0;
-    for lane in lanes(mask) {
+    for lane in lanes {
         let (place, row) = (&mut bytes[starts[lane]..][..SIZE], &rows[lane][..SIZE]);
         same |= u32::from(place == row) << lane;
         place.copy_from_slice(row);
@@ -504,6 +508,8 @@ struct Sink<'m> {
     mask: u32,
     /// Bytes from one lane to the next, where that is the same for all.
     step: Option<usize>,
+    /// As [that of the request](Request::backward).
+    backward: bool,
 }
 
 impl Sink<'_> {
@@ -527,7 +533,8 @@ impl Sink<'_> {
                 let row = self.bytes[self.starts[0]..][..LANES * step].chunks_exact_mut(step);
                 row.enumerate().for_each(|(lane, place)| put(place, lane));
             }
-            _ => lanes(self.mask).for_each(|lane| put(&mut self.bytes[self.starts[lane]..], lane)),
+            _ => lanes_in_turn(self.mask, self.backward)
+                .for_each(|lane| put(&mut self.bytes[self.starts[lane]..], lane)),
         }
         same
     }

@@ -9,7 +9,7 @@ use crate::shadow::{Actor, LINE, Mark, Release, Row, Shadow};
 
 use super::block::Block;
 use super::place::{Group, Request, Target, Way, words};
-use super::warp::{Warp, lanes};
+use super::warp::{Warp, lanes, lanes_in_turn};
 use super::{Machine, cell_bytes};
 
 /// A warp sees what others of its block let be seen by what they put there.
@@ -76,7 +76,7 @@ fn note_each(
     request: &Request,
     actor: &Actor<'_>,
 ) -> Vec<(usize, Mark)> {
-    let &Request { way, size, strong, .. } = request;
+    let &Request { way, size, strong, backward, .. } = request;
     let write = way != Way::Read;
     let shift = (size / width).max(1).trailing_zeros() as u8;
     if group.one && !write && !mask.is_power_of_two() {
@@ -107,7 +107,7 @@ fn note_each(
     };
     let (count, bytes, log_width) =
         (1 << shift, ((1u32 << size.min(width)) - 1) as u8, width.trailing_zeros());
-    for lane in lanes(mask) {
+    for lane in lanes_in_turn(mask, backward) {
         let offset = group.offsets[lane] as usize;
         if offset & (size - 1) == 0 {
             // Whole cells of one line, or a part of one cell.
@@ -334,8 +334,15 @@ impl Machine<'_> {
     }
 
     fn note_race(&mut self, group: &Group, lane: usize, other: &Mark, request: &Request, block: &Block) {
-        let kind = if group.target == Target::Shared { Kind::SharedRace } else { Kind::GlobalRace };
-        if self.faults.again(kind, request.pc, other.pc, 1) {
+        // One of them lands, whatever else lanes of one instruction do at the same time.
+        let at_once = (other.tick, other.pc) == (self.tick, request.pc);
+        let kind = match group.target {
+            _ if at_once => Kind::ContestedWrite,
+            Target::Shared => Kind::SharedRace,
+            _ => Kind::GlobalRace,
+        };
+        let with = (!at_once).then_some(other.pc);
+        if self.faults.again(kind, request.pc, with, 1) {
             return;
         }
         let place = self.place_name(group.target);
@@ -344,7 +351,13 @@ impl Machine<'_> {
         let (others, other_pc) = (self.thread(self.place_of(other.block), other.thread), other.pc);
         let same_block = other.block == block.index;
         let kernel = self.kernel;
-        self.fault(kind, request.pc, Some(other_pc), 1, who, || {
+        self.fault(kind, request.pc, with, 1, who, || {
+            if at_once {
+                return format!(
+                    "writes byte {offset} of {place} at the same time as {}, and another value: one of them lands, and nothing says which",
+                    others.in_block()
+                );
+            }
             let line = Line::of(kernel, other_pc);
             let whom = if same_block { others.in_block() } else { others.to_string() };
             let did = match kernel.code[other_pc as usize].op {
@@ -504,7 +517,7 @@ mod tests {
         actor: &Actor<'_>,
     ) -> Vec<(usize, Mark)> {
         let mut races = Vec::new();
-        for lane in lanes(mask) {
+        for lane in lanes_in_turn(mask, request.backward) {
             let thread = request.thread(lane);
             for (word, bytes) in words(group.offsets[lane] as usize, request.size, width) {
                 let (cell, mark) = (&mut cells[word], actor.mark(thread, bytes, request.strong));
@@ -558,7 +571,8 @@ mod tests {
                     reads.push(tick);
                 }
                 let was_read = |mark: &Mark| reads.contains(&mark.pc);
-                let request = Request { way, size, pc: tick, strong, warp };
+                let backward = draw.below(2) == 0;
+                let request = Request { way, size, pc: tick, strong, warp, backward };
                 let actor = Actor { tick, block, pc: tick, clocks: &clocks, others: None };
                 let found = note(&mut shadow, width, (&group, mask, same), &request, &actor);
                 let due = note_apart(&mut cells, width, (&group, mask, same), &request, &actor);

@@ -930,6 +930,21 @@ pub(super) fn lanes(mask: u32) -> Lanes {
     Lanes(mask)
 }
 
+/// The lanes of a mask, from the last where that is asked for.
+#[inline(always)]
+pub(super) fn lanes_in_turn(mask: u32, backward: bool) -> impl Iterator<Item = usize> {
+    let mut left = mask;
+    std::iter::from_fn(move || {
+        let lane = match left {
+            0 => return None,
+            left if backward => 31 - left.leading_zeros(),
+            left => left.trailing_zeros(),
+        };
+        left &= !(1 << lane);
+        Some(lane as usize)
+    })
+}
+
 /// Lanes that are left.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Lanes(u32);
