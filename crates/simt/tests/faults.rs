@@ -230,6 +230,9 @@ fn of_lanes_that_write_to_one_place_another_one_lands_in_another_order() {
         landed.borrow_mut().push(y[0]);
     });
     assert_eq!(landed.take(), [31, 0, 0, 0]);
+    // A lane that writes what another warp wrote does not hide that warp from a lane that does not.
+    let beside = "mov.u64 %rd3, s; add.u32 %r4, %r0, 1; and.b32 %r4, %r4, 31; shr.u32 %r4, %r4, 1; min.u32 %r4, %r4, 1; st.shared.u32 [%rd3], %r4;";
+    fault(SHARED, beside, 1, 64, Kind::SharedRace);
     // Lanes of which each comes in its own turn race, and so do the warps that both write.
     let alone = "mov.u64 %rd3, s; setp.lt.u32 %p0, %r0, 16; @%p0 bra A; st.shared.u32 [%rd3], %r0; bra E;\nA: st.shared.u32 [%rd3], %r0;\nE:";
     fault(SHARED, alone, 1, 32, Kind::SharedRace);

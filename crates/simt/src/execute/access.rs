@@ -47,7 +47,7 @@ impl Machine<'_> {
         let kernel = self.kernel;
         let size = usize::from(access.bytes) * usize::from(access.count);
         let strong = access.order != Order::Weak;
-        let request = Request { way: Way::Read, size, pc, strong, warp: warp.index, backward: false };
+        let request = Request { way: Way::Read, size, pc, strong, warp: warp.index };
         if !strong {
             warp.worked();
         }
@@ -120,6 +120,12 @@ impl Machine<'_> {
         self.looks = looks;
     }
 
+    /// Whether lanes write from the last to the first. Of those that write to one place what the last to do so writes is seen, and CUDA says of none
+    /// that it is the last.
+    fn lanes_write_backward(&self) -> bool {
+        self.schedule != Schedule::Forward
+    }
+
     /// `st`
     #[inline(always)]
     pub(super) fn store(
@@ -136,8 +142,8 @@ impl Machine<'_> {
         let kernel = self.kernel;
         let size = bytes * count;
         let strong = access.order != Order::Weak;
-        let backward = self.schedule != Schedule::Forward;
-        let request = Request { way: Way::Write, size, pc, strong, warp: warp.index, backward };
+        let backward = self.lanes_write_backward();
+        let request = Request { way: Way::Write, size, pc, strong, warp: warp.index };
         warp.worked();
         let mut left = active;
         while left != 0 {
@@ -212,7 +218,7 @@ impl Machine<'_> {
     ) -> bool {
         let addresses = addresses(warp, inst.a, access.wide_address, access.offset);
         let size = usize::from(access.bytes);
-        let request = Request { way: Way::Atomic, size, pc, strong: true, warp: warp.index, backward: false };
+        let request = Request { way: Way::Atomic, size, pc, strong: true, warp: warp.index };
         let operand = |warp: &Warp, reg: Reg, lane: usize| match reg {
             Reg::NONE => 0,
             reg if access.wide => warp.regs.w64[reg.index()][lane],
@@ -287,7 +293,7 @@ impl Machine<'_> {
         warp: &Warp,
         block: &mut Block,
     ) -> [[u8; 16]; LANES] {
-        let request = Request { way: Way::Read, size, pc, strong: false, warp: warp.index, backward: false };
+        let request = Request { way: Way::Read, size, pc, strong: false, warp: warp.index };
         let mut rows = [[0; 16]; LANES];
         let mut left = mask;
         while left != 0 {
@@ -323,8 +329,8 @@ impl Machine<'_> {
         warp: usize,
         block: &mut Block,
     ) {
-        let backward = self.schedule != Schedule::Forward;
-        let request = Request { way: Way::Write, size, pc, strong: false, warp, backward };
+        let backward = self.lanes_write_backward();
+        let request = Request { way: Way::Write, size, pc, strong: false, warp };
         let group = self.group(Space::Shared, addresses, mask, size);
         self.put(&group, mask, &request, block, |bytes, starts| {
             let lanes = lanes_in_turn(mask, backward);
@@ -508,7 +514,7 @@ struct Sink<'m> {
     mask: u32,
     /// Bytes from one lane to the next, where that is the same for all.
     step: Option<usize>,
-    /// As [that of the request](Request::backward).
+    /// Whether the last lane is the first to write.
     backward: bool,
 }
 

@@ -9,7 +9,7 @@ use crate::shadow::{Actor, LINE, Mark, Release, Row, Shadow};
 
 use super::block::Block;
 use super::place::{Group, Request, Target, Way, words};
-use super::warp::{Warp, lanes, lanes_in_turn};
+use super::warp::{Warp, lanes};
 use super::{Machine, cell_bytes};
 
 /// A warp sees what others of its block let be seen by what they put there.
@@ -68,6 +68,11 @@ fn note(
     races
 }
 
+/// Lanes that write what is there already come last, so that they hide nobody from those that do not.
+fn changing_first(mask: u32, same: u32) -> impl Iterator<Item = usize> {
+    lanes(mask & !same).chain(lanes(mask & same))
+}
+
 /// The same, lane by lane.
 fn note_each(
     shadow: &mut Shadow,
@@ -76,7 +81,7 @@ fn note_each(
     request: &Request,
     actor: &Actor<'_>,
 ) -> Vec<(usize, Mark)> {
-    let &Request { way, size, strong, backward, .. } = request;
+    let &Request { way, size, strong, .. } = request;
     let write = way != Way::Read;
     let shift = (size / width).max(1).trailing_zeros() as u8;
     if group.one && !write && !mask.is_power_of_two() {
@@ -107,7 +112,7 @@ fn note_each(
     };
     let (count, bytes, log_width) =
         (1 << shift, ((1u32 << size.min(width)) - 1) as u8, width.trailing_zeros());
-    for lane in lanes_in_turn(mask, backward) {
+    for lane in changing_first(mask, same) {
         let offset = group.offsets[lane] as usize;
         if offset & (size - 1) == 0 {
             // Whole cells of one line, or a part of one cell.
@@ -517,7 +522,7 @@ mod tests {
         actor: &Actor<'_>,
     ) -> Vec<(usize, Mark)> {
         let mut races = Vec::new();
-        for lane in lanes_in_turn(mask, request.backward) {
+        for lane in changing_first(mask, same) {
             let thread = request.thread(lane);
             for (word, bytes) in words(group.offsets[lane] as usize, request.size, width) {
                 let (cell, mark) = (&mut cells[word], actor.mark(thread, bytes, request.strong));
@@ -566,13 +571,12 @@ mod tests {
                     2..=9 => (Way::Read, false),
                     _ => (Way::Write, false),
                 };
-                let same = if draw.below(4) == 0 { u32::MAX } else { 0 };
+                let same = [0, 0, 0, u32::MAX, 0x5555_5555][draw.below(5)];
                 if way == Way::Read {
                     reads.push(tick);
                 }
                 let was_read = |mark: &Mark| reads.contains(&mark.pc);
-                let backward = draw.below(2) == 0;
-                let request = Request { way, size, pc: tick, strong, warp, backward };
+                let request = Request { way, size, pc: tick, strong, warp };
                 let actor = Actor { tick, block, pc: tick, clocks: &clocks, others: None };
                 let found = note(&mut shadow, width, (&group, mask, same), &request, &actor);
                 let due = note_apart(&mut cells, width, (&group, mask, same), &request, &actor);

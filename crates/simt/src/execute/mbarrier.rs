@@ -79,8 +79,7 @@ impl Machine<'_> {
             Mbarrier::Arrive { .. } | Mbarrier::ArriveAfterCopies { .. } => Way::Atomic,
             Mbarrier::Test { .. } => Way::Read,
         };
-        let strong = way != Way::Write;
-        let request = Request { way, size: SIZE, pc, strong, warp: warp.index, backward: false };
+        let request = Request { way, size: SIZE, pc, strong: way != Way::Write, warp: warp.index };
         if matches!(kind, Mbarrier::Test { .. }) {
             self.let_all_copies_arrive(warp, block);
         }

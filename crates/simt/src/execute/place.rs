@@ -88,8 +88,6 @@ pub(super) struct Request {
     /// Whether it cannot race with its like.
     pub(super) strong: bool,
     pub(super) warp: usize,
-    /// Whether lanes write from the last to the first: of those that write to one place the last to do so is seen, and CUDA says of none that it is.
-    pub(super) backward: bool,
 }
 
 impl Request {
