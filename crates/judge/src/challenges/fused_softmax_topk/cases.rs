@@ -50,8 +50,8 @@ const fn tried(family: Family, name: &'static str, logits: Logits, procedure: Pr
 #[rustfmt::skip]
 static KINDS: &[Kind] = {
     use Family::*;
-    use Logits::{Block, Equal, Extreme, Falling, FewFinite, Grid, Head, Masked, MaskedLow, MaskedRow, NanRow, NearTies, Normal,
-        Offsets, Plateau, Rising, Scales, Stride, Tail, Ties, TwoLanes, Uniform};
+    use Logits::{Block, Equal, Extreme, Falling, FewFinite, Grid, Head, Low, Masked, MaskedLow, MaskedRow, NanRow, NearTies, Normal,
+        Offsets, Peak, Plateau, Rising, Scales, Stride, Tail, Ties, TwoLanes, Uniform};
     use Procedure::*;
     &[
         plain(Basic, "normal", Normal(2.0)),
@@ -74,6 +74,8 @@ static KINDS: &[Kind] = {
         plain(Stability, "rising_far", Rising(400.0)),
         plain(Stability, "falling", Falling(40.0)),
         plain(Stability, "plateau", Plateau),
+        plain(Stability, "low", Low),
+        plain(Stability, "one_peak", Peak),
         tried(Property, "rows_apart", Scales, RowsApart),
         tried(Property, "permuted", Normal(2.0), Permuted),
         tried(Property, "shifted", Grid, Shifted),
@@ -118,7 +120,7 @@ static LISTINGS: &[Listing] = {
         Listing(Quick, F32, "shapes/normal", "1x1x1/1 2x2x5/5 3x1x33/10 1x3x31/31"),
         Listing(Standard, F32, "shapes/normal",
             "2x1x1/1 1x2x2/1 2x2x5/1 2x2x5/2 1x9x5/3 2x2x31/2 3x3x33/32 1x3x33/33 1x7x100/31 5x3x127/33 2x2x1000/256 \
-             2x3x1023/50 1x5x1025/10 1x3x2049/100 1x1x1200/1100 1x2x8193/20"),
+             2x3x1023/50 1x5x1025/10 1x3x2049/100 1x1x1200/1100 1x1x4200/4100 1x2x8193/20"),
         Listing(Full, F32, "shapes/normal", "1x1x2/2 1x65x17/16 2x2x257/257 17x5x63/7 1x2x4097/1000 1x2x8191/8191"),
         Listing(Standard, F16, "shapes/normal", "1x3x5/2 3x3x33/10"),
         Listing(Standard, B16, "shapes/normal", "1x3x5/2 3x3x33/10"),
@@ -148,6 +150,8 @@ static LISTINGS: &[Listing] = {
         Listing(Quick, F32, "stability/falling", "1x3x500/10"),
         Listing(Standard, F32, "stability/falling", "1x3x4096/50"),
         Listing(Standard, F32, "stability/plateau", "1x2x32000/50 1x1x128256/256"),
+        Listing(Quick, F32, "stability/low", "1x1x300/10"),
+        Listing(Standard, F32, "stability/one_peak", "1x1x100001/10"),
         Listing(Standard, F16, "stability/rising", "1x3x500/10"),
         Listing(Standard, B16, "stability/offsets", "1x6x200/10"),
         Listing(Quick, F32, "property/rows_apart", "1x5x300/10"),
@@ -251,6 +255,8 @@ impl TopkCase {
             Logits::MaskedRow | Logits::Offsets | Logits::Scales => (2, 3),
             Logits::FewFinite => (1, 4),
             Logits::TwoLanes => (1, 33),
+            // Fewer terms than that are within the budget.
+            Logits::Peak => (1, 1 << 16),
             // Two winners at least in the class.
             Logits::Stride(stride) => (1, stride + 1),
             Logits::Rising(_) | Logits::Falling(_) | Logits::Plateau => (1, 16),
@@ -351,7 +357,7 @@ mod tests {
         for vocab in [1, 5, 31, 33, 1000, 1024, 32_000, 50_257, 128_256, 1_000_000] {
             assert!(cases.iter().any(|case| case.shape[2] == vocab), "V = {vocab}");
         }
-        for k in [1, 2, 10, 31, 32, 33, 50, 256] {
+        for k in [1, 2, 10, 31, 32, 33, 50, 256, 4100] {
             assert!(cases.iter().any(|case| case.k == k), "k = {k}");
         }
         assert!(cases.iter().any(|case| case.k == case.shape[2] && case.k > 256), "k = V");

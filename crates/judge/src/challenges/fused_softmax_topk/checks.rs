@@ -231,15 +231,16 @@ impl Trial<'_, '_, '_> {
                 Row::Masked => ("is all -inf", Some(1.0 / vocab as f64)),
             };
             any = true;
-            let probs = heard.answer.probs(row);
+            let (probs, indices) = (heard.answer.probs(row), heard.answer.indices(row));
             let all = |is: &dyn Fn(f64) -> bool| probs.iter().all(|&prob| is(prob));
             let evenly = even.is_some_and(|due| all(&|prob| (prob - due).abs() <= 1e-5 * due));
-            let named = heard.answer.indices(row).iter().all(|index| (-1..vocab as i64).contains(index));
-            if !named || !(all(&f64::is_nan) || all(&|prob| prob == 0.0) || evenly) {
+            let names = |index: &i64| (-1..vocab as i64).contains(index);
+            if !indices.iter().all(names) || !(all(&f64::is_nan) || all(&|prob| prob == 0.0) || evenly) {
+                let rank = telling_rank(probs, |rank| names(&indices[rank]));
                 let message = format!(
                     "row {row} {what}, has no softmax, and gets one{context}: first {} at index {}",
-                    digits(probs[0]),
-                    heard.answer.indices(row)[0]
+                    digits(probs[rank]),
+                    indices[rank]
                 );
                 return self.report.fail(NO_SOFTMAX, Some("made_up_softmax"), message);
             }
@@ -532,6 +533,15 @@ fn machine_only<T: Default>(stop: Stop) -> Result<T, MachineError> {
     }
 }
 
+/// Where an answer shows that a softmax was made up: at its first probability, at a zero beside NaNs, or else at an index that may not be.
+fn telling_rank(probs: &[f64], may_name: impl Fn(usize) -> bool) -> usize {
+    let first = |tells: &dyn Fn(usize) -> bool| (0..probs.len()).find(|&rank| tells(rank));
+    first(&|rank| !probs[rank].is_nan() && probs[rank] != 0.0)
+        .or_else(|| first(&|rank| !probs[rank].is_nan()))
+        .or_else(|| first(&|rank| !may_name(rank)))
+        .unwrap_or(0)
+}
+
 fn is_telling(heard: &Heard) -> bool {
     heard.problem.rows() * heard.problem.k >= ENOUGH_TO_NAME
 }
@@ -546,4 +556,17 @@ fn coprime(a: usize, b: usize) -> bool {
         (a, b) = (b, a % b);
     }
     a == 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_made_up_softmax_is_shown_where_it_has_numbers() {
+        let nan = f64::NAN;
+        assert_eq!(telling_rank(&[nan, 0.0, 0.5], |_| true), 2);
+        assert_eq!(telling_rank(&[nan, 0.0, nan], |_| true), 1);
+        assert_eq!(telling_rank(&[nan, nan, nan], |rank| rank != 2), 2);
+    }
 }

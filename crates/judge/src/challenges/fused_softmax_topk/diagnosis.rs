@@ -361,7 +361,7 @@ fn capped(wrong: &Wrong<'_>, rows: &[Seen<'_>]) -> Option<Lead> {
     };
     let first = right(rows.first()?)?;
     // A place that nothing but a size explains; and a single winner beyond it may be lost in many ways.
-    let known = [8, 10, 16, 20, 32, 50, 64, 100, 128].contains(&first);
+    let known = [8, 10, 16, 20, 32, 50, 64, 100, 128, 256, 512, 1024, 2048, 4096].contains(&first);
     let several = wrong.problem.k - first > 1;
     let is_tie = |seen: &Seen<'_>| seen.right.misplacement(0, seen.right.logits[first]) <= 1.0;
     if !known || !several || rows.iter().any(is_tie) || rows.iter().any(|seen| right(seen) != Some(first)) {

@@ -23,6 +23,9 @@ pub(super) enum Logits {
     Masked,
     /// Seven of ten are -inf, and the others stand at -20,000, below what some take for it.
     MaskedLow,
+    /// Normal about -130,000, where float32 has steps of 1/128, and not masked: below the -1e4, -65504 or -1e5 at which some begin to look for a
+    /// maximum. No float16 is as low, and bfloat16 has steps of 512 there.
+    Low,
     /// Three are not -inf.
     FewFinite,
     /// The middle row is all -inf.
@@ -39,6 +42,12 @@ pub(super) enum Logits {
     Rising(f64),
     /// Each a little less than the one before, by that much in all.
     Falling(f64),
+    /// One at 0, early, and all others 20.05 to 20.25 below it: terms of 1.78e-9 on the average, which some leave out. 100,000 of them are
+    /// 1.78e-4 of the sum. With `u` = 2^-24, the budget of a row of that length is 632u for the sum, 512u for stretches, 28u for twelve growths of
+    /// the maximum and 10u more: 7.1e-5, or two fifths. In a running sum nothing is kept beside the 1, but of eight lanes only one has it.
+    ///
+    /// What is 25 below, 1.4e-11 each, no row of a case has enough of: 2^26 are 8.4e-4, and their budget is 1.01e-3.
+    Peak,
     /// Normal, with many at 200 and then some at 150: far above what many a thread of a kernel has seen, and below what it looks for by then.
     Plateau,
     /// The winners are all in one stride class of that many.
@@ -93,6 +102,7 @@ impl Logits {
                 }
                 Self::Head => raise(&mut draw, row.iter_mut(), k),
                 Self::Tail => raise(&mut draw, row.iter_mut().rev(), k),
+                Self::Peak => row[draw.below(vocab.div_ceil(16))] = 0.0,
                 Self::TwoLanes => {
                     row[0] = 9.0;
                     row[32.min(vocab - 1)] = 8.5;
@@ -112,6 +122,8 @@ impl Logits {
             Self::NearTies => 1.0 + draw.below(8) as f64 * 2f64.powi(-23),
             Self::Masked | Self::MaskedLow if draw.uniform() < 0.7 => f64::NEG_INFINITY,
             Self::MaskedLow => draw.normal() - 2e4,
+            Self::Low => 2.0 * draw.normal() - 1.3e5,
+            Self::Peak => -20.05 - 0.2 * draw.uniform(),
             Self::Extreme => draw.normal() + if draw.uniform() < 0.5 { 1e4 } else { -1e4 },
             Self::Rising(range) => range * along + 1e-3 * draw.normal(),
             Self::Falling(range) => -range * along + 1e-3 * draw.normal(),
@@ -135,5 +147,23 @@ fn keep_three(draw: &mut Draw, row: &mut [f64]) {
 fn raise<'a>(draw: &mut Draw, entries: impl Iterator<Item = &'a mut f64>, count: usize) {
     for logit in entries.take(count) {
         *logit = 8.0 + 4.0 * draw.uniform();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::oracle::{Row, expect};
+    use super::*;
+    use crate::Seed;
+
+    #[test]
+    fn what_lies_far_below_a_peak_is_worth_two_budgets() {
+        let problem = Logits::Peak.draw(Seed::PUBLIC.rng("peak"), &[1, 1, 100_001], 1, DType::Float32);
+        let [Row::Winners(row)] = &expect(&problem)[..] else { panic!("a row with a softmax") };
+        let far: f64 = problem.wide.iter().filter(|logit| **logit < -20.0).map(|logit| logit.exp()).sum();
+        assert_eq!(row.max, 0.0);
+        assert!((1.77e-4..1.79e-4).contains(&far), "{far}");
+        let used = far / row.relative(0.0);
+        assert!((2.4..2.6).contains(&used), "{used} budgets");
     }
 }

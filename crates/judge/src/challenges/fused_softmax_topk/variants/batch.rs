@@ -112,7 +112,9 @@ impl<'a> Batch<'a> {
         let max = match topk.defect {
             Some(Defect::MaximumOfAllRows) => self.logits.iter().copied().reduce(f32::max),
             Some(Defect::WithoutMaximum) => Some(0.0),
-            Some(Defect::MaximumFromZero) => Some(self.row(row).iter().copied().fold(0.0, f32::max)),
+            Some(Defect::MaximumFrom(start)) => {
+                Some(self.row(row).iter().copied().fold(start as f32, f32::max))
+            }
             _ => None,
         };
         let mut sum = topk.sum::<T>(&self.logits[self.summed(row)], max);

@@ -74,7 +74,7 @@ impl Topk {
                 let sum = if self.has(Defect::HalfSum) {
                     all().fold(T::of(0.0), |sum, logit| half(sum + self.exp(logit, max)))
                 } else {
-                    sum.terms(logits.len(), |index| self.exp(logits[index], max))
+                    sum.terms(logits.len(), |index| self.term(logits[index], max))
                 };
                 Running { max, sum }
             }
@@ -100,6 +100,14 @@ impl Topk {
                 }
                 sums[0]
             }
+        }
+    }
+
+    /// What a logit adds to the sum.
+    fn term<T: Real>(&self, logit: f32, max: T) -> T {
+        match self.defect {
+            Some(Defect::TermsBelow(least)) if max.wide() - f64::from(logit) > f64::from(least) => T::of(0.0),
+            _ => self.exp(logit, max),
         }
     }
 
