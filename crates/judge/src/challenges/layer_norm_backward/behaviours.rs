@@ -15,6 +15,8 @@ pub(super) enum Statistics {
     },
     /// 1 / sqrt(var), and 1 where that divides by nothing.
     GuardedDeviation,
+    /// 1 / sqrt(max(var, eps)).
+    EpsAsFloor,
     /// 1 / (sqrt(var) + eps).
     EpsOutside,
     /// The reciprocal deviation of that row serves all.
@@ -145,6 +147,11 @@ pub(super) fn of_statistics(problem: &Problem) -> Vec<Behaviour> {
             "eps_dropped",
             GuardedDeviation,
             "there were no eps, and constant rows were spared",
+        ),
+        Behaviour::statistics(
+            "eps_dropped",
+            EpsAsFloor,
+            "eps were the least that a variance may be, and not added to it",
         ),
     ];
     for eps in [1e-5, 1e-8, 1e-6, 1e-3] {
@@ -344,6 +351,7 @@ fn row_statistics(x: &[f64], eps: f64, statistics: Statistics) -> (f64, f64) {
     let squares: f64 = x.iter().map(|x| (x - mean) * (x - mean)).sum();
     let var = squares / divisor as f64;
     let rstd = match statistics {
+        Statistics::EpsAsFloor => 1.0 / var.max(eps).sqrt(),
         Statistics::EpsOutside => 1.0 / (var.sqrt() + eps),
         Statistics::GuardedDeviation => {
             if var > 0.0 {

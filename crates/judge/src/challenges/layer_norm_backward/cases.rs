@@ -184,7 +184,7 @@ static LISTINGS: &[Listing] = {
         Listing(Standard, F32, "property/laws", "2x5x40"),
         Listing(Standard, F32, "property/linear", "4x40"),
         Listing(Quick, F32, "batch/normal", "2x16"),
-        Listing(Standard, F32, "batch/normal", "33x20 140x33 260x1028 2100x5"),
+        Listing(Standard, F32, "batch/normal", "33x20 140x33 260x1028 2100x5 9001x4"),
         Listing(Standard, F32, "batch/scales", "2x8x40"),
         Listing(Standard, F32, "batch/offsets", "3x4x40"),
         Listing(Standard, F32, "batch/positive_dy", "7x5x12 513x3"),

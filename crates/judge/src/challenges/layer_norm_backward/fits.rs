@@ -190,6 +190,54 @@ pub(super) fn one_pass_variance(wrong: Wrong<'_>, actual: &[f64]) -> Option<Lead
     })
 }
 
+/// Whether some mean and some deviation for each row explain all of a result's errors. A narrower type rounds each element for itself,
+/// which a scale and a shift do not undo; in rows as short as what is fitted, nothing tells.
+pub(super) fn is_of_statistics(wrong: Wrong<'_>, actual: &[f64]) -> bool {
+    let Wrong { problem, right, output, .. } = wrong;
+    let (cols, wide) = (problem.cols(), &problem.wide);
+    let expected = output.of_expectations(right);
+    right.statistics.iter().enumerate().all(|(row, &(mean, rstd))| {
+        let range = row * cols..(row + 1) * cols;
+        let budget = &expected.budget[range.clone()];
+        let in_budgets = |value: &dyn Fn(usize) -> f64| -> Vec<f64> {
+            range.clone().zip(budget).map(|(index, budget)| value(index) / budget).collect()
+        };
+        let xhat = |index: usize| (wide.x[index] - mean) * rstd;
+        let gamma = |index: usize| wide.gamma[index % cols];
+        // Whatever mean and deviation are, y - beta is a sum of the first two, and dx of the last three.
+        let terms = match output {
+            Output::Y => vec![in_budgets(&|index| gamma(index) * xhat(index)), in_budgets(&gamma)],
+            _ => vec![
+                in_budgets(&|index| wide.dy[index] * gamma(index)),
+                in_budgets(&xhat),
+                in_budgets(&|_| 1.0),
+            ],
+        };
+        let rest = without(in_budgets(&|index| actual[index] - expected.values[index]), terms);
+        rest.iter().all(|rest| rest.abs() <= 1.0) || rstd.is_nan()
+    })
+}
+
+/// What no sum of the terms has of a vector: least squares, by Gram and Schmidt.
+fn without(mut vector: Vec<f64>, terms: Vec<Vec<f64>>) -> Vec<f64> {
+    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+    let subtract = |from: &mut [f64], term: &[f64]| {
+        let weight = dot(from, term) / dot(term, term);
+        from.iter_mut().zip(term).for_each(|(value, term)| *value -= weight * term);
+    };
+    let mut apart: Vec<Vec<f64>> = Vec::new();
+    for mut term in terms {
+        let length = dot(&term, &term);
+        apart.iter().for_each(|other| subtract(&mut term, other));
+        // What is left of one that the others contain is rounding.
+        if dot(&term, &term) > 1e-20 * length {
+            subtract(&mut vector, &term);
+            apart.push(term);
+        }
+    }
+    vector
+}
+
 /// The reciprocal deviation that a row of y was made with, if one explains the row.
 fn row_scale(wrong: Wrong<'_>, actual: &[f64], row: usize) -> Option<f64> {
     let Wrong { problem, right, .. } = wrong;

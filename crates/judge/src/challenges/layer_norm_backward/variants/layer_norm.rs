@@ -96,8 +96,8 @@ fn statistics<T: Real>(variant: &LayerNorm, row: &[f64], eps: f64) -> (T, T) {
     let n = T::of(row.len() as f64);
     let at = |index: usize| T::of(row[index]);
     let count = if variant.has(Defect::TailOutOfSums) { row.len() - row.len() % 8 } else { row.len() };
-    if variant.welford {
-        return welford(row, eps);
+    if let Some(share) = variant.welford {
+        return welford(row, share, eps, !variant.has(Defect::MergeWithoutDelta));
     }
     let mean = variant.sum.terms(count, at) / n;
     let squares = variant.sum.products(count, |index| (at(index) - mean, at(index) - mean));
@@ -121,17 +121,40 @@ fn statistics<T: Real>(variant: &LayerNorm, row: &[f64], eps: f64) -> (T, T) {
     if variant.has(Defect::EpsOutside) {
         return (mean, T::of(1.0) / (var.sqrt() + T::of(eps)));
     }
+    if variant.has(Defect::EpsAsFloor) {
+        let least = T::of(eps);
+        return (mean, T::of(1.0) / (if var > least { var } else { least }).sqrt());
+    }
     (mean, T::of(1.0) / (var + T::of(eps)).sqrt())
 }
 
-fn welford<T: Real>(row: &[f64], eps: f64) -> (T, T) {
+/// Welford's moments of shares, and Chan's merge of them: squares about two means are those about either and delta² n m / (n + m).
+fn welford<T: Real>(row: &[f64], share: usize, eps: f64, delta_counts: bool) -> (T, T) {
+    let (mut mean, mut squares, mut count) = (T::of(0.0), T::of(0.0), 0);
+    for share in row.chunks(share) {
+        let (own_mean, own_squares) = moments::<T>(share);
+        let delta = own_mean - mean;
+        let (before, after) = (T::of(count as f64), T::of((count + share.len()) as f64));
+        let part = T::of(share.len() as f64) / after;
+        mean = mean + delta * part;
+        squares = squares + own_squares;
+        if delta_counts {
+            squares = squares + delta * delta * before * part;
+        }
+        count += share.len();
+    }
+    (mean, T::of(1.0) / (squares / T::of(row.len() as f64) + T::of(eps)).sqrt())
+}
+
+/// The mean, and the sum of squares about it.
+fn moments<T: Real>(values: &[f64]) -> (T, T) {
     let (mut mean, mut squares) = (T::of(0.0), T::of(0.0));
-    for (index, &x) in row.iter().enumerate() {
+    for (index, &x) in values.iter().enumerate() {
         let delta = T::of(x) - mean;
         mean = mean + delta / T::of((index + 1) as f64);
         squares = squares + delta * (T::of(x) - mean);
     }
-    (mean, T::of(1.0) / (squares / T::of(row.len() as f64) + T::of(eps)).sqrt())
+    (mean, squares)
 }
 
 /// The three gradients, in the working precision `T`.
@@ -244,6 +267,7 @@ fn columns<T: Real>(variant: &LayerNorm, cache: &Cache, dy: &[f64], rows: usize)
     let counted = match variant.defect {
         Some(Defect::ReductionOverFirstAxis) if cache.shape.len() == 3 => 0..first_axis,
         Some(Defect::ReductionOverwritten) => rows - 1..rows,
+        Some(Defect::RowsBeyond4096) => 0..rows.min(4096),
         _ => 0..rows,
     };
     let (start, count) = (counted.start, counted.len());

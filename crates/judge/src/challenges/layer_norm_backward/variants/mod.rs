@@ -48,12 +48,15 @@ pub enum Defect {
     EpsDropped,
     EpsIgnored,
     EpsTenPercent,
+    EpsAsFloor,
+    MergeWithoutDelta,
     CacheShared,
     CacheUsedUp,
     ReductionOverFirstAxis,
     ReductionOfWrongShape,
     ReductionOverwritten,
     ReductionAveraged,
+    RowsBeyond4096,
     DgammaUsesX,
     RstdOfFirstRow,
     RowsMixed,
@@ -82,8 +85,8 @@ pub struct LayerNorm {
     pub name: &'static str,
     /// How it adds up.
     pub sum: Sum,
-    /// Whether statistics are Welford's.
-    pub welford: bool,
+    /// Whether statistics are Welford's, in shares of so many columns that are merged.
+    pub welford: Option<usize>,
     /// Whether everything happens in float64.
     pub wide: bool,
     /// How backward goes about it.
@@ -95,7 +98,7 @@ pub struct LayerNorm {
 const PLAIN: LayerNorm = LayerNorm {
     name: "two passes, running sums of 1024",
     sum: Sum::Blocks,
-    welford: false,
+    welford: None,
     wide: false,
     backward: Backward::KeptXhat,
     defect: None,
@@ -122,7 +125,8 @@ fn honest() -> Vec<LayerNorm> {
         lanes("8 lanes, fused multiply-add", 8, Backward::KeptXhat),
         lanes("16 lanes, xhat made again", 16, Backward::Recomputed),
         LayerNorm { name: "compensated", sum: Sum::Compensated, backward: Backward::Recomputed, ..PLAIN },
-        LayerNorm { name: "Welford", sum: Sum::Tree, welford: true, ..PLAIN },
+        LayerNorm { name: "Welford", sum: Sum::Tree, welford: Some(usize::MAX), ..PLAIN },
+        LayerNorm { name: "Welford in shares of 256", sum: Sum::Tree, welford: Some(256), ..PLAIN },
         LayerNorm { name: "chain through variance and mean", backward: Backward::Chain, ..PLAIN },
         LayerNorm { name: "projected, then centred", sum: Sum::Tree, backward: Backward::Centred, ..PLAIN },
         LayerNorm { name: "float64 inside", wide: true, backward: Backward::Recomputed, ..PLAIN },
@@ -149,12 +153,15 @@ fn mutants() -> Vec<(LayerNorm, Option<&'static str>)> {
         ("no eps", EpsDropped, Some("eps_dropped")),
         ("eps always 1e-5", EpsIgnored, Some("eps_ignored")),
         ("eps 10 % too large", EpsTenPercent, Some("eps_ignored")),
+        ("eps as the least variance", EpsAsFloor, Some("eps_dropped")),
+        ("Welford merged without delta²", MergeWithoutDelta, None),
         ("one cache for all forwards", CacheShared, Some("cache_shared")),
         ("cache overwritten by backward", CacheUsedUp, Some("cache_used_up")),
         ("sums over B rows only", ReductionOverFirstAxis, Some("reduction_over_one_axis")),
         ("dgamma of shape (T, D)", ReductionOfWrongShape, Some("reduction_over_one_axis")),
         ("last row's dgamma only", ReductionOverwritten, Some("reduction_overwritten")),
         ("dgamma averaged", ReductionAveraged, Some("reduction_averaged")),
+        ("sums over the first 4096 rows only", RowsBeyond4096, None),
         ("dgamma from x", DgammaUsesX, Some("dgamma_uses_x")),
         ("first row's rstd for all", RstdOfFirstRow, Some("rstd_shared_by_rows")),
         ("statistics of the whole tensor", RowsMixed, Some("rows_mixed")),
@@ -178,7 +185,8 @@ fn mutants() -> Vec<(LayerNorm, Option<&'static str>)> {
     .into_iter()
     .map(|(name, defect, suspect)| {
         let sum = if defect == RunningSums { Sum::Running } else { Sum::Blocks };
-        (LayerNorm { name, sum, defect: Some(defect), ..PLAIN }, suspect)
+        let welford = (defect == MergeWithoutDelta).then_some(256);
+        (LayerNorm { name, sum, welford, defect: Some(defect), ..PLAIN }, suspect)
     })
     .collect()
 }
