@@ -80,12 +80,15 @@ pub enum Fault {
         message: String,
     },
     /// Its process died of a signal.
-    #[error("crashed with {signal}{}", if *at_input { ", at the address of an input" } else { "" })]
+    #[error("crashed with {signal}{}{}", if *at_input { ", at the address of an input" } else { "" }, behind(said))]
     Crashed {
         /// The signal's name: `SIGSEGV`.
         signal: String,
         /// Whether the faulting address lay in an input.
         at_input: bool,
+        /// Where it gave up by itself, what it printed last, cleaned and cut: a panic, an assertion.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        said: String,
     },
     /// Its manifest asks for a launch that no device can do, so none of the call's kernels ran, or no further one did.
     #[error("cannot be launched: {message}")]
@@ -129,6 +132,11 @@ pub enum Fault {
         /// What was expected and what came.
         message: String,
     },
+}
+
+/// Words that follow others, if there are any.
+fn behind(said: &str) -> String {
+    if said.is_empty() { String::new() } else { format!(": {said}") }
 }
 
 impl Fault {

@@ -93,6 +93,9 @@ mod tests {
         assert_eq!(rule(Fault::Protocol { message: String::new() }), Outcome::Integrity);
         assert_eq!(rule(Fault::Exited { code: 0 }), Outcome::Fail);
         assert_eq!(rule(Fault::Deadline { limit_s: 1.0 }), Outcome::Fail);
-        assert_eq!(rule(Fault::Crashed { signal: "SIGSEGV".to_owned(), at_input: false }), Outcome::Fail);
+        assert_eq!(
+            rule(Fault::Crashed { signal: "SIGSEGV".to_owned(), at_input: false, said: String::new() }),
+            Outcome::Fail
+        );
     }
 }

@@ -39,8 +39,9 @@ extern "C" __global__ void clear(int sequence, int *status) {
     if (blockIdx.x == 0 && threadIdx.x == 0) *status = 1;
 }
 
-// Gives an empty sequence the tokens of another, in every layer; from then on they go their own ways. Called
-// only where `prefix_sharing` is claimed.
+// Gives an empty sequence the tokens of another, in every layer; from then on they go their own ways. In a
+// paged cache they share the blocks that are full, which count once; one that is not may be copied at once,
+// or when either appends to it. Called only where `prefix_sharing` is claimed.
 extern "C" __global__ void fork(int source, int target, int *status) {
     // Not written yet: a status that is not zero refuses the call.
     if (blockIdx.x == 0 && threadIdx.x == 0) *status = 1;

@@ -88,7 +88,9 @@ def clear(cache, sequence):
 
 def fork(cache, source, target):
     """Gives an empty sequence the tokens of another, in every layer; from then on they go their own
-    ways. Called only where `prefix_sharing` is claimed.
+    ways. In a paged cache they share the blocks that are full, which count once; one that is not
+    may be copied at once, or when either appends to it. Called only where `prefix_sharing` is
+    claimed.
 
     cache: any object; from create; changed in place
     source: int; the sequence that has tokens

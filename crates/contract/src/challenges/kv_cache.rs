@@ -128,8 +128,9 @@ pub const KV_CACHE: Challenge = Challenge {
         },
         Operation {
             name: "fork",
-            doc: "Gives an empty sequence the tokens of another, in every layer; from then on they go their own ways. \
-                  Called only where `prefix_sharing` is claimed.",
+            doc: "Gives an empty sequence the tokens of another, in every layer; from then on they go their own ways. In a paged \
+                  cache they share the blocks that are full, which count once; one that is not may be copied at once, or when either \
+                  appends to it. Called only where `prefix_sharing` is claimed.",
             inputs: &[
                 CACHE,
                 Field { name: "source", kind: Kind::Integer, doc: "the sequence that has tokens" },

@@ -11,7 +11,7 @@ use super::scan::{Context, Scanner, lines};
 const DECLARATORS_MAX: usize = 32;
 
 /// Words in the head of a C or C++ function that say somebody else calls it, or that nobody may.
-const KEPT_IN_C: [&str; 16] = [
+pub(super) const KEPT_IN_C: [&str; 16] = [
     "virtual",
     "override",
     "operator",

@@ -30,7 +30,6 @@
 //! linter is here differs between machines, and scores must not; *`linted`* names it with version and flags. `docs/code.md` says
 //! what each is asked and what can silence it.
 
-mod cuda;
 mod definition;
 mod facts;
 pub(crate) mod files;
@@ -39,6 +38,7 @@ mod imports;
 pub(crate) mod lint;
 mod mute;
 mod names;
+mod qualifiers;
 mod reach;
 mod repeats;
 mod report;
@@ -53,6 +53,7 @@ use tribunal_runner::submission;
 
 use self::facts::{Scan, Shared};
 use self::grammar::{Dialect, Grammar, STEPS_MAX};
+use self::qualifiers::Qualifiers;
 use self::report::{Dead, Extreme, Repetition};
 use self::scan::Scanner;
 
@@ -99,11 +100,13 @@ pub struct CodeFacts {
 /// of the contract's operations, with or without C's `tribunal_`.
 pub fn inspect(files: &[SourceFile], language: Language, entry_points: &[&str]) -> CodeFacts {
     let cpp = Dialect::headers_are_cpp(language, files.iter().map(|file| file.path.as_str()));
-    let plain: Vec<Option<SourceFile>> =
-        files.iter().map(|file| (language == Language::Cuda).then(|| cuda::as_cpp(file))).collect();
-    let read = files.iter().zip(&plain).map(|(file, plain)| plain.as_ref().unwrap_or(file));
+    let qualifiers = Qualifiers::of(files, language);
+    let read: Vec<SourceFile> = files
+        .iter()
+        .map(|file| SourceFile { text: qualifiers.blank(&file.text).into_owned(), ..file.clone() })
+        .collect();
     let sources: Vec<(&SourceFile, Dialect)> =
-        read.filter_map(|file| Some((file, Dialect::of(&file.path, cpp)?))).collect();
+        read.iter().filter_map(|file| Some((file, Dialect::of(&file.path, cpp)?))).collect();
     let mut facts = CodeFacts::default();
     let mut shared = Shared::default();
     let mut scans = Vec::new();

@@ -14,9 +14,9 @@ use std::ops::Range;
 use tree_sitter::Node;
 use tribunal_contract::Language;
 
-use super::cuda;
 use super::files::is_contracts;
 use super::grammar::{Dialect, Grammar, Role, STEPS_MAX};
+use super::qualifiers::{self, Qualifiers};
 use super::scan::is_docstring;
 use super::{BYTES_MAX, SourceFile};
 
@@ -41,6 +41,7 @@ pub struct Muted {
 /// Mutes the source files among these; the contract's own are passed over, and what is in no known language.
 pub fn mute(files: &[SourceFile], language: Language) -> Vec<Muted> {
     let cpp = Dialect::headers_are_cpp(language, files.iter().map(|file| file.path.as_str()));
+    let qualifiers = Qualifiers::of(files, language);
     let mut long_names = HashMap::new();
     let (mut steps_left, mut bytes_left) = (STEPS_MAX, BYTES_MAX);
     let mut muted = Vec::new();
@@ -48,7 +49,7 @@ pub fn mute(files: &[SourceFile], language: Language) -> Vec<Muted> {
         let own = !is_contracts(file);
         let Some(dialect) = Dialect::of(&file.path, cpp).filter(|_| own) else { continue };
         let fits = file.text.len() <= bytes_left;
-        let read = if language == Language::Cuda { cuda::as_cpp(file).text } else { file.text.clone() };
+        let read = qualifiers.blank(&file.text);
         let mut mute = Mute {
             grammar: &Grammar::new(dialect),
             long_names: &mut long_names,
@@ -161,7 +162,8 @@ fn blank(text: &mut String, range: Range<usize>, read: &str, whole: &str) {
     let between = read.get(range.clone()).unwrap_or("");
     let written = whole.get(range).unwrap_or("");
     if between != written && between.trim().is_empty() {
-        let words: Vec<&str> = written.split_whitespace().filter(|word| cuda::is_qualifier(word)).collect();
+        let words: Vec<&str> =
+            written.split_whitespace().filter(|word| qualifiers::is_qualifier(word)).collect();
         let _ = write!(text, " {} ", words.join(" "));
     }
     text.extend(between.chars().map(|c| if matches!(c, '\n' | '\t') { c } else { ' ' }));

@@ -121,7 +121,11 @@ impl Host {
             Ended::Signalled(libc::SIGKILL) => memory,
             Ended::Signalled(libc::SIGXCPU) => Fault::Deadline { limit_s: super::start::CPU_S as f64 },
             Ended::Signalled(libc::SIGABRT) if self.said_out_of_memory() => memory,
-            Ended::Signalled(signal) => Fault::Crashed { signal: signal_name(signal), at_input },
+            Ended::Signalled(signal) => {
+                let gave_up = signal == libc::SIGABRT;
+                let said = if gave_up { last_words(&self.caged.output().stderr) } else { String::new() };
+                Fault::Crashed { signal: signal_name(signal), at_input, said }
+            }
         };
         self.die(fault)
     }
@@ -137,6 +141,15 @@ impl Host {
         self.dead = Some(fault.clone());
         fault.into()
     }
+}
+
+/// Why a process gave up: its first panic, without the thread's number, or else its last line.
+fn last_words(stderr: &str) -> String {
+    let words = match stderr.find("panicked at ") {
+        Some(panic) => stderr[panic..].split("\nnote:").next(),
+        None => stderr.lines().rfind(|line| !line.trim().is_empty()),
+    };
+    presentable(words.unwrap_or("").as_bytes())
 }
 
 /// A submission's text as it may be shown: one clean line, cut.
@@ -171,6 +184,15 @@ fn signal_name(signal: i32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn last_words_are_the_first_panic_or_the_last_line() {
+        let panic = "warming up\n\nthread '<unnamed>' (7) panicked at src/lib.rs:5:9:\nindex out of bounds\nnote: run with `RUST_BACKTRACE=1`\n\n\
+                     thread '<unnamed>' (7) panicked at core/src/panicking.rs:225:5:\npanic in a function that cannot unwind\n";
+        assert_eq!(last_words(panic), "panicked at src/lib.rs:5:9: index out of bounds");
+        assert_eq!(last_words("one\n free(): invalid pointer\n \n"), "free(): invalid pointer");
+        assert_eq!(last_words(""), "");
+    }
 
     #[test]
     fn a_message_is_one_clean_line_of_bounded_length() {

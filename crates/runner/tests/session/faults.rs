@@ -9,7 +9,7 @@ use crate::toy::{
 };
 
 fn crash(signal: &str) -> Fault {
-    Fault::Crashed { signal: signal.into(), at_input: false }
+    Fault::Crashed { signal: signal.into(), at_input: false, said: String::new() }
 }
 
 fn refused(message: &str) -> Fault {
@@ -80,6 +80,10 @@ fn native_faults_are_told_apart() {
         (c("*(volatile int *)8 = 1;"), crash("SIGSEGV")),
         (c("raise(SIGSEGV);"), crash("SIGSEGV")),
         (c("abort();"), crash("SIGABRT")),
+        (
+            c("fputs(\"first\\n\", stderr); fputs(\"a \\x1b[31mheap\\n\\n\", stderr); abort();"),
+            Fault::Crashed { signal: "SIGABRT".into(), at_input: false, said: "a [31mheap".into() },
+        ),
         (c("__builtin_trap();"), crash("SIGILL")),
         (c("volatile int zero = 0; zero = args->x->ndim / zero;"), crash("SIGFPE")),
         (c("exit(9);"), Fault::Exited { code: 9 }),

@@ -271,7 +271,7 @@ fn a_host_that_dies_between_two_halves_of_a_call_is_no_trouble_of_the_machine() 
     let example = Example::new(2, 3);
     let ends = [
         (Step::Exit(0), Fault::Exited { code: 0 }),
-        (Step::Kill(11), Fault::Crashed { signal: "SIGSEGV".into(), at_input: false }),
+        (Step::Kill(11), Fault::Crashed { signal: "SIGSEGV".into(), at_input: false, said: String::new() }),
         (Step::HangUp, Fault::Protocol { message: "it hung up and went on running".into() }),
     ];
     for (end, fault) in ends {

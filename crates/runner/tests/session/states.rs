@@ -128,7 +128,7 @@ fn an_input_kept_without_leave_ends_in_a_crash_that_says_so() {
     forward(&mut session, &Example::new(2, 3), StateId(0)).unwrap();
     let dy = Tensor::from_f64(DType::Float32, [2, 3], &[1.0; 6]);
     let fault = backward(&mut session, &dy, StateId(0)).unwrap_err();
-    let expected = Fault::Crashed { signal: "SIGSEGV".into(), at_input: true };
+    let expected = Fault::Crashed { signal: "SIGSEGV".into(), at_input: true, said: String::new() };
     assert_eq!(fault, Trouble::Fault(expected.clone()));
     // The session is dead and says why, until it is started again.
     assert_eq!(forward(&mut session, &Example::new(2, 3), StateId(1)).unwrap_err(), Trouble::Fault(expected));

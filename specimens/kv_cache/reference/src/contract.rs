@@ -182,8 +182,9 @@ pub struct ClearArgs {
     pub message: *mut c_char,
 }
 
-/// Gives an empty sequence the tokens of another, in every layer; from then on they go their own ways. Called
-/// only where `prefix_sharing` is claimed.
+/// Gives an empty sequence the tokens of another, in every layer; from then on they go their own ways. In a
+/// paged cache they share the blocks that are full, which count once; one that is not may be copied at once,
+/// or when either appends to it. Called only where `prefix_sharing` is claimed.
 #[repr(C)]
 pub struct ForkArgs {
     /// from create; changed in place.

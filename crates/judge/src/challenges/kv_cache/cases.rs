@@ -24,7 +24,7 @@ const fn kind(family: Family, name: &'static str, plot: Plot, contents: Contents
 /// Every kind of case.
 #[rustfmt::skip]
 static KINDS: &[Kind] = {
-    use Contents::{Alike, Normal, Outliers, Sharp};
+    use Contents::{Alike, Low, Normal, Outliers, Sharp, Uneven};
     use Family::*;
     use Plot::*;
     &[
@@ -40,11 +40,18 @@ static KINDS: &[Kind] = {
         kind(Stability, "sharp", Prefill, Sharp),
         kind(Stability, "outliers", Chunks, Outliers),
         kind(Stability, "alike", Chunks, Alike),
+        kind(Stability, "low", Prefill, Low),
+        kind(Stability, "uneven", Chunks, Uneven),
         kind(Batch, "ragged", Ragged, Normal),
         kind(Stateful, "reuse", Reuse, Normal),
+        kind(Stateful, "interleaved", Interleaved, Normal),
+        kind(Stateful, "layers_apart", LayersApart, Normal),
         kind(Stateful, "forks", Forks, Normal),
+        kind(Stateful, "forks_apart", ForksApart, Normal),
+        kind(Stateful, "forks_short", ForksShort, Normal),
         kind(Stateful, "walk", Walk(14), Normal),
         kind(Stateful, "long_walk", Walk(40), Normal),
+        kind(Stateful, "fork_walk", ForkWalk(30), Normal),
         kind(Scale, "prefill", Prefill, Normal),
         kind(Scale, "ragged", Ragged, Normal),
         kind(Adversarial, "directions", Directions, Normal),
@@ -80,12 +87,20 @@ static LISTINGS: &[Listing] = {
         Listing(Standard, "stability/outliers", "1x2x4x2x64x32/b32 1x2x4x2x64x32/b8 1x2x4x2x64x32/b4 1x2x4x2x64x32/b16 \
             1x1x4x2x128x32p8x4/b8 1x1x4x2x128x32p8x4/b4"),
         Listing(Standard, "stability/alike", "1x2x4x2x16x32/b32"),
+        Listing(Standard, "stability/low", "1x2x4x2x16x24/b32"),
+        Listing(Standard, "stability/uneven", "1x2x6x3x32x32/b32 1x2x6x3x32x32/b8 1x2x6x3x32x32/b4"),
         Listing(Quick, "batch/ragged", "2x3x4x2x16x24/b32"),
         Listing(Standard, "batch/ragged", "2x5x4x2x16x24p8x15/b32 1x4x8x1x16x24/b32 2x3x4x2x32x24/b16 2x3x4x2x32x24/b8 2x3x4x2x32x24/b4"),
         Listing(Quick, "stateful/reuse", "2x3x4x2x16x24/b32"),
         Listing(Standard, "stateful/reuse", "2x3x4x2x16x24p4x12/b32 1x3x4x2x16x24p4x12/b8"),
+        Listing(Quick, "stateful/interleaved", "1x2x4x2x16x24/b32"),
+        Listing(Standard, "stateful/interleaved", "2x2x4x2x16x24p4x12/b32"),
+        Listing(Standard, "stateful/layers_apart", "2x3x4x2x16x40/b32 3x2x4x2x16x40p8x10/b32"),
         Listing(Quick, "stateful/forks", "2x4x4x2x16x40p8x20/b32"),
         Listing(Standard, "stateful/forks", "1x3x4x2x16x40/b32 1x4x4x2x32x40p8x20/b8"),
+        Listing(Standard, "stateful/forks_apart", "2x3x4x2x16x40p8x15/b32 3x2x4x2x16x40/b32"),
+        Listing(Standard, "stateful/forks_short", "1x4x4x2x16x40p8x5/b32"),
+        Listing(Standard, "stateful/fork_walk", "2x4x4x2x16x40p4x20/b32"),
         Listing(Quick, "stateful/walk", "2x3x4x2x16x24p4x14/b32"),
         Listing(Standard, "stateful/walk", "2x3x4x2x16x24/b32 1x2x6x2x8x30p8x6/b32 1x5x4x1x16x20p4x25/b32 2x3x4x2x32x24p4x14/b8 2x3x4x2x32x24p4x14/b4"),
         Listing(Full, "stateful/walk", "3x4x4x4x16x50p16x12/b32 2x4x8x2x64x30/b16"),
@@ -167,18 +182,22 @@ impl CacheCase {
     }
 
     fn keeps_its_point(&self) -> bool {
-        let available = self.available();
-        let in_order = |kept: &Vec<usize>| {
-            kept.is_sorted_by(|a, b| a < b) && kept.last().is_some_and(|last| *last < available)
+        let least = match self.kind.plot {
+            Plot::ForksShort => 4,
+            plot if plot.forks() || self.kind.family == Family::Batch => 2,
+            _ => 1,
         };
-        let least = if self.kind.family == Family::Batch || self.kind.plot.forks() { 2 } else { 1 };
         // One head of keys suits any number of heads; z cannot exceed the root of the number of heads of keys.
         let enough = match self.kind.plot {
             Plot::Misconfigured => self.config.kv_heads > 1,
+            Plot::LayersApart | Plot::ForksApart => self.config.layers > 1,
             Plot::Directions => self.config.batch * self.config.kv_heads >= 64,
             _ => true,
         };
-        enough && self.config.batch >= least && self.kept.as_ref().is_none_or(in_order)
+        let are_there = |kept: &Vec<usize>| {
+            kept.is_sorted_by(|a, b| a < b) && kept.last().is_some_and(|last| *last < self.available())
+        };
+        enough && self.config.batch >= least && self.kept.as_ref().is_none_or(are_there)
     }
 
     fn with_steps(&self, kept: Vec<usize>) -> Self {
@@ -299,5 +318,15 @@ mod tests {
             case = smaller;
         }
         assert_eq!(case.id(), "stateful/walk/1x1x1x1x2x24p4x14/b32/0");
+    }
+
+    #[test]
+    fn whatever_is_smaller_can_be_made() {
+        for case in listed(Effort::Full, &ALL) {
+            for smaller in case.smaller() {
+                let again = parse(&smaller.id()).unwrap();
+                assert!(!again.steps(Seed::PUBLIC).is_empty(), "{}", smaller.id());
+            }
+        }
     }
 }

@@ -5,18 +5,22 @@ use std::rc::Rc;
 use tribunal_contract::{DType, Fault, StateId, Tensor};
 use tribunal_runner::MachineError;
 
+use super::blocks::Room;
 use super::calls;
 use super::cases::CacheCase;
 use super::config::Config;
 use super::directions::Directions;
 use super::model::{Attended, Flaw, Model, Place, Tokens};
-use super::recipes::Drawn;
+use super::recipes::{Contents, Drawn};
 use super::script::{Plot, Step};
 use super::spread::{DEVIATIONS, Spread};
 use crate::direction::Finding;
 use crate::lead::{Lead, budgets, digits};
 use crate::report::{Report, Step as Outcome, Stop};
 use crate::{Court, Observation};
+
+/// Parts of what a step appends are drawn as if they were steps so much later.
+const PARTS: usize = 3000;
 
 const FITS: &str = "refuses_what_does_not_fit";
 
@@ -26,15 +30,46 @@ const FLAWS_MOST: usize = 1 << 15;
 /// Puts the subject to a case.
 pub(super) fn examine(case: &CacheCase, court: &mut Court<'_>) -> Result<Vec<Observation>, MachineError> {
     let steps = case.steps(court.seed);
+    let mut report = hear(case, court, &steps)?;
+    let turns = steps.iter().any(|(_, step)| *step == Step::Turn);
+    if turns && report.has_failed() && are_right_alone(case, court, &steps)? {
+        report.blame("cache_shared", "each of two caches is right alone, and not while the other is in use");
+    }
+    Ok(report.finish())
+}
+
+/// Takes those steps.
+fn hear(case: &CacheCase, court: &mut Court<'_>, steps: &[(usize, Step)]) -> Result<Report, MachineError> {
     let mut trial = Trial::new(case, court);
-    let outcome = trial.run(&steps);
-    match outcome {
+    match trial.run(steps) {
         Err(Stop::Machine(error)) => return Err(error),
         Err(Stop::Fault { call, fault }) => trial.fault(call, &fault),
         Ok(()) => {}
     }
     trial.conclude();
-    Ok(trial.report.finish())
+    Ok(trial.report)
+}
+
+/// Whether each of two caches is right when the steps of the other are left out.
+fn are_right_alone(
+    case: &CacheCase,
+    court: &mut Court<'_>,
+    steps: &[(usize, Step)],
+) -> Result<bool, MachineError> {
+    let mut of = [Vec::new(), Vec::new()];
+    let mut which = 0;
+    for step in steps {
+        match step.1 {
+            Step::Turn => which = 1 - which,
+            _ => of[which].push(step.clone()),
+        }
+    }
+    for steps in of {
+        if hear(case, court, &steps)?.has_failed() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Something that was done to the cache and what came of it, kept until something is wrong.
@@ -75,13 +110,21 @@ struct Worst {
     message: String,
 }
 
+/// A cache, what it should be, and what was done to it.
+struct Held {
+    cache: StateId,
+    right: Model,
+    events: Vec<Event>,
+}
+
 struct Trial<'c, 's, 'k> {
     court: &'c mut Court<'s>,
     case: &'k CacheCase,
     config: Config,
     report: Report,
-    right: Model,
-    events: Vec<Event>,
+    held: Held,
+    /// The other of two caches.
+    other: Option<Held>,
     spread: Spread,
     /// The first output that is wrong.
     worst: Option<Worst>,
@@ -92,16 +135,23 @@ struct Trial<'c, 's, 'k> {
     now: String,
 }
 
+impl Held {
+    fn new(config: Config, court: &mut Court<'_>) -> Self {
+        Self { cache: court.new_state(), right: Model::new(config, None), events: Vec::new() }
+    }
+}
+
 impl<'c, 's, 'k> Trial<'c, 's, 'k> {
     fn new(case: &'k CacheCase, court: &'c mut Court<'s>) -> Self {
         let config = case.config;
+        let held = Held::new(config, court);
         Self {
             court,
             case,
             config,
             report: Report::new(case.severity()),
-            right: Model::new(config, None),
-            events: Vec::new(),
+            held,
+            other: None,
             spread: Spread::default(),
             worst: None,
             lengths_wrong: None,
@@ -111,131 +161,199 @@ impl<'c, 's, 'k> Trial<'c, 's, 'k> {
     }
 
     fn run(&mut self, steps: &[(usize, Step)]) -> Outcome<()> {
-        let cache = self.court.new_state();
-        self.court.call(&calls::create(&self.config, cache)).map_err(Stop::at("create"))?;
-        self.lengths(cache)?;
+        self.create()?;
         for (taken, (index, step)) in steps.iter().enumerate() {
             self.now = format!("step {} of {}, {}", taken + 1, steps.len(), words(step));
             match step {
-                Step::Feed(counts) if self.right.has_room(0, counts) => self.feed(cache, *index, counts)?,
                 Step::Feed(counts) => {
-                    if !self.overflow(cache, *index, counts)? {
+                    // Where layers are not equally long, some may have room and others not.
+                    let layers = self.config.layers;
+                    let mut turn = (0..layers).map(|layer| (index + layer) % layers);
+                    match turn.find(|&layer| self.held.right.room(layer, counts) == Room::Lacks) {
+                        None => self.feed(*index, counts)?,
+                        Some(layer) => {
+                            if !self.overflow(layer, *index, counts)? {
+                                return Ok(());
+                            }
+                        }
+                    }
+                }
+                Step::FeedLayer(layer, counts) => {
+                    if self.held.right.room(*layer, counts) != Room::Lacks {
+                        let drawn = self.draw(*index, *layer, counts);
+                        let t = width(*index, counts);
+                        if self.append(*layer, &drawn, t, counts)? {
+                            self.attend(*layer, &drawn, t, counts)?;
+                        }
+                    } else if !self.overflow(*layer, *index, counts)? {
                         return Ok(());
                     }
                 }
                 Step::Clear(sequence) => {
-                    self.call(cache, "clear", &[*sequence])?;
-                    self.right.clear(*sequence);
-                    self.events.push(Event::Clear(*sequence));
+                    self.call("clear", &[*sequence])?;
+                    self.held.right.clear(*sequence);
+                    self.held.events.push(Event::Clear(*sequence));
                 }
                 Step::Fork { source, target } => {
-                    if self.right.lengths_of(0)[*target] > 0 {
+                    if !self.held.right.can_fork(*source, *target) {
                         continue;
                     }
-                    self.call(cache, "fork", &[*source, *target])?;
-                    self.right.fork(*source, *target);
-                    self.events.push(Event::Fork(*source, *target));
+                    self.call("fork", &[*source, *target])?;
+                    self.held.right.fork(*source, *target);
+                    self.held.events.push(Event::Fork(*source, *target));
                 }
                 Step::Misconfigure(config) => {
                     if !self.misconfigure(config)? {
                         return Ok(());
                     }
                 }
+                Step::Turn => match self.other.take() {
+                    Some(other) => self.other = Some(std::mem::replace(&mut self.held, other)),
+                    None => {
+                        let other = Held::new(self.config, self.court);
+                        self.other = Some(std::mem::replace(&mut self.held, other));
+                        self.create()?;
+                    }
+                },
             }
-            self.lengths(cache)?;
+            self.lengths()?;
         }
-        self.bytes(cache)?;
-        self.court.release(cache)?;
+        self.bytes()?;
+        self.court.release(self.held.cache)?;
+        if let Some(other) = self.other.take() {
+            self.court.release(other.cache)?;
+            self.other = Some(other);
+        }
         Ok(())
     }
 
-    /// Tokens that fit: each layer in turn, or every layer appended to before one is attended.
-    fn feed(&mut self, cache: StateId, index: usize, counts: &[usize]) -> Outcome<()> {
-        let layers = self.config.layers;
-        let drawn: Vec<Rc<Drawn>> = (0..layers).map(|layer| self.draw(index, layer, counts)).collect();
+    fn create(&mut self) -> Outcome<()> {
+        self.court.call(&calls::create(&self.config, self.held.cache)).map_err(Stop::at("create"))?;
+        self.lengths()
+    }
+
+    /// Tokens for each layer, in one of four orders: each layer in turn, from the first or from the last; every layer appended to
+    /// before one is attended; and in two parts, which are attended together.
+    fn feed(&mut self, index: usize, counts: &[usize]) -> Outcome<()> {
+        let layers: Vec<usize> = (0..self.config.layers).collect();
+        let drawn: Vec<Rc<Drawn>> = layers.iter().map(|&layer| self.draw(index, layer, counts)).collect();
         let t = width(index, counts);
-        if index.is_multiple_of(2) {
-            for (layer, drawn) in drawn.iter().enumerate() {
-                self.append(cache, layer, drawn, t, counts)?;
-                self.attend(cache, layer, drawn, t, counts)?;
-            }
-        } else {
-            for (layer, drawn) in drawn.iter().enumerate() {
-                self.append(cache, layer, drawn, t, counts)?;
-                if layer == 0 {
-                    self.lengths(cache)?;
+        match index % 4 {
+            0 => self.each_in_turn(layers.into_iter(), &drawn, t, counts),
+            2 => self.each_in_turn(layers.into_iter().rev(), &drawn, t, counts),
+            1 => {
+                let mut appended = Vec::new();
+                for (layer, drawn) in drawn.iter().enumerate() {
+                    appended.push(self.append(layer, drawn, t, counts)?);
+                    if layer == 0 {
+                        self.lengths()?;
+                    }
                 }
+                for (layer, drawn) in drawn.iter().enumerate().filter(|(layer, _)| appended[*layer]) {
+                    self.attend(layer, drawn, t, counts)?;
+                }
+                Ok(())
             }
-            for (layer, drawn) in drawn.iter().enumerate() {
-                self.attend(cache, layer, drawn, t, counts)?;
+            _ => {
+                for (layer, drawn) in drawn.iter().enumerate() {
+                    let appended = self.append_in_parts(layer, index, counts)?;
+                    self.attend(layer, drawn, t, &appended)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn each_in_turn(
+        &mut self,
+        layers: impl Iterator<Item = usize>,
+        drawn: &[Rc<Drawn>],
+        t: usize,
+        counts: &[usize],
+    ) -> Outcome<()> {
+        for layer in layers {
+            if self.append(layer, &drawn[layer], t, counts)? {
+                self.attend(layer, &drawn[layer], t, counts)?;
             }
         }
         Ok(())
+    }
+
+    /// The first half of so many tokens, and the others. How many were not refused.
+    fn append_in_parts(&mut self, layer: usize, index: usize, counts: &[usize]) -> Outcome<Vec<usize>> {
+        let second: Vec<usize> = counts.iter().map(|count| count / 2).collect();
+        let first: Vec<usize> = counts.iter().zip(&second).map(|(count, second)| count - second).collect();
+        let mut appended = vec![0; counts.len()];
+        for (part, counts) in
+            [first, second].iter().enumerate().filter(|(_, part)| part.iter().any(|&n| n > 0))
+        {
+            let index = index + PARTS * (part + 1);
+            let drawn = self.draw(index, layer, counts);
+            if !self.append(layer, &drawn, width(index, counts), counts)? {
+                break;
+            }
+            appended.iter_mut().zip(counts).for_each(|(appended, count)| *appended += count);
+        }
+        Ok(appended)
     }
 
     fn draw(&self, index: usize, layer: usize, counts: &[usize]) -> Rc<Drawn> {
         let rng = self.court.seed.rng(&format!("{}#{index}.{layer}", self.case.stem()));
-        Rc::new(self.case.kind.contents.draw(rng, &self.config, width(index, counts), counts))
+        let held = self.held.right.lengths_of(layer);
+        Rc::new(self.case.kind.contents.draw(rng, &self.config, width(index, counts), counts, &held))
     }
 
-    fn append(
-        &mut self,
-        cache: StateId,
-        layer: usize,
-        drawn: &Rc<Drawn>,
-        t: usize,
-        counts: &[usize],
-    ) -> Outcome<()> {
-        let outcome = self.try_append(cache, layer, drawn, t, counts);
+    /// Appends tokens that fit. Whether they were: a cache may refuse them where it depends on what it shares.
+    fn append(&mut self, layer: usize, drawn: &Rc<Drawn>, t: usize, counts: &[usize]) -> Outcome<bool> {
+        let may_refuse = self.held.right.room(layer, counts) == Room::Depends;
+        let outcome = self.try_append(layer, drawn, t, counts);
         let refused = matches!(&outcome, Err(Stop::Fault { fault, .. }) if fault.refuses());
-        self.events.push(Event::Tried { layer, counts: counts.to_vec(), refused, right: !refused });
+        let right = !refused || may_refuse;
+        self.held.events.push(Event::Tried { layer, counts: counts.to_vec(), refused, right });
+        if refused && may_refuse {
+            return Ok(false);
+        }
         outcome?;
-        self.right.append(layer, &Tokens { k: &drawn.k, v: &drawn.v, t }, counts);
-        self.events.push(Event::Append { layer, drawn: Rc::clone(drawn), t, counts: counts.to_vec() });
-        Ok(())
+        self.held.right.append(layer, &Tokens { k: &drawn.k, v: &drawn.v, t }, counts);
+        self.held.events.push(Event::Append { layer, drawn: Rc::clone(drawn), t, counts: counts.to_vec() });
+        Ok(true)
     }
 
-    fn try_append(
-        &mut self,
-        cache: StateId,
-        layer: usize,
-        drawn: &Drawn,
-        t: usize,
-        counts: &[usize],
-    ) -> Outcome<()> {
+    fn try_append(&mut self, layer: usize, drawn: &Drawn, t: usize, counts: &[usize]) -> Outcome<()> {
         let Config { batch, kv_heads, head_dim, .. } = self.config;
         let tensor =
             |values: &[f64]| Tensor::from_f64(DType::Float32, [batch, kv_heads, t, head_dim], values);
         let (k, v, lengths) = (tensor(&drawn.k), tensor(&drawn.v), calls::lengths(counts));
-        let call = calls::append(cache, layer, [&k, &v], &lengths);
+        let call = calls::append(self.held.cache, layer, [&k, &v], &lengths);
         let answer = self.court.call(&call).map_err(Stop::at("append"))?;
         self.report.conduct("append", &["cache", "layer", "k", "v", "lengths"], &answer);
         Ok(())
     }
 
-    fn attend(
-        &mut self,
-        cache: StateId,
-        layer: usize,
-        drawn: &Rc<Drawn>,
-        t: usize,
-        counts: &[usize],
-    ) -> Outcome<()> {
+    fn attend(&mut self, layer: usize, drawn: &Rc<Drawn>, t: usize, counts: &[usize]) -> Outcome<()> {
         let Config { batch, heads, head_dim, .. } = self.config;
         if counts.iter().all(|&count| count == 0) {
             return Ok(());
         }
         let shape = [batch, heads, t, head_dim];
         let (q, lengths) = (Tensor::from_f64(DType::Float32, shape, &drawn.q), calls::lengths(counts));
-        let call = calls::attend(cache, layer, &q, &lengths);
+        let call = calls::attend(self.held.cache, layer, &q, &lengths);
         let answer = self.court.call(&call).map_err(Stop::at("attend"))?;
         self.report.conduct("attend", &["cache", "layer", "q", "lengths"], &answer);
-        let right = self.right.attend(layer, &drawn.q, t, counts);
+        let right = self.held.right.attend(layer, &drawn.q, t, counts);
         self.exhibit(&right, t);
         let actual = self.rows_of(&answer.outputs[0], &right, t);
         let wrong = self.compare(&right, &actual, layer);
         let counts = counts.to_vec();
-        self.events.push(Event::Attend { layer, drawn: Rc::clone(drawn), t, counts, right, actual, wrong });
+        self.held.events.push(Event::Attend {
+            layer,
+            drawn: Rc::clone(drawn),
+            t,
+            counts,
+            right,
+            actual,
+            wrong,
+        });
         Ok(())
     }
 
@@ -257,29 +375,42 @@ impl<'c, 's, 'k> Trial<'c, 's, 'k> {
         wrong
     }
 
-    /// Whether everything that was seen is what a cache with that flaw does, and something of it is wrong.
+    /// Whether everything that was seen is what caches with that flaw do, and something of it is wrong.
     fn explains(&self, flaw: Flaw) -> bool {
+        let mut all = Spread::default();
+        let mut explains = false;
+        for held in std::iter::once(&self.held).chain(&self.other) {
+            match self.explains_one(flaw, held, &mut all) {
+                None => return false,
+                Some(wrong) => explains |= wrong,
+            }
+        }
+        // What honest storage does is well within what it may do.
+        explains && all.used() <= 0.6
+    }
+
+    /// The same of one cache: whether something is wrong, if it is all explained.
+    fn explains_one(&self, flaw: Flaw, held: &Held, all: &mut Spread) -> Option<bool> {
         let mut model = Model::new(self.config, Some(flaw));
         let mut explains = false;
-        let mut all = Spread::default();
-        for event in &self.events {
+        for event in &held.events {
             match event {
                 Event::Append { layer, drawn, t, counts } => {
                     model.append(*layer, &Tokens { k: &drawn.k, v: &drawn.v, t: *t }, counts);
                 }
                 Event::Clear(sequence) => model.clear(*sequence),
                 Event::Fork(source, target) => model.fork(*source, *target),
-                Event::Tried { layer, counts, refused, right } => {
-                    if model.has_room(*layer, counts) == *refused {
-                        return false;
-                    }
-                    explains |= !right;
-                }
+                Event::Tried { layer, counts, refused, right } => match model.room(*layer, counts) {
+                    Room::Suffices if *refused => return None,
+                    Room::Lacks if !*refused => return None,
+                    Room::Depends => {}
+                    _ => explains |= !right,
+                },
                 Event::Lengths { actual, right } => {
                     // Lengths may be counted apart from what is kept, and be right; but a sequence that is not empty is not cleared.
                     let apart = right == actual && flaw != Flaw::ClearForgotten;
                     if model.lengths() != *actual && !apart {
-                        return false;
+                        return None;
                     }
                     explains |= right != actual;
                 }
@@ -294,14 +425,13 @@ impl<'c, 's, 'k> Trial<'c, 's, 'k> {
                         spread.used() <= 1.5
                     };
                     if !fits {
-                        return false;
+                        return None;
                     }
                     explains |= *wrong && differs(&flawed, right);
                 }
             }
         }
-        // What honest storage does is well within what it may do.
-        explains && all.used() <= 0.6
+        Some(explains)
     }
 
     /// The largest error in budgets, and where. With fewer bits than 32, errors are taken together, over the call.
@@ -402,15 +532,15 @@ impl<'c, 's, 'k> Trial<'c, 's, 'k> {
 
     /// Tokens that do not fit must be refused, and nothing must have changed: neither lengths nor what attention sees. Whether
     /// the case can go on: what a cache holds that has accepted them is anybody's guess.
-    fn overflow(&mut self, cache: StateId, index: usize, counts: &[usize]) -> Outcome<bool> {
-        self.look(cache, index + 1000)?;
+    fn overflow(&mut self, layer: usize, index: usize, counts: &[usize]) -> Outcome<bool> {
+        self.look(layer, index + 1000)?;
         let was_right = self.worst.is_none() && self.lengths_wrong.is_none();
-        let drawn = self.draw(index, 0, counts);
+        let drawn = self.draw(index, layer, counts);
         self.court.doubt(true);
-        let outcome = self.try_append(cache, 0, &drawn, width(index, counts), counts);
+        let outcome = self.try_append(layer, &drawn, width(index, counts), counts);
         self.court.doubt(false);
         let refused = outcome.is_err();
-        self.events.push(Event::Tried { layer: 0, counts: counts.to_vec(), refused, right: refused });
+        self.held.events.push(Event::Tried { layer, counts: counts.to_vec(), refused, right: refused });
         match outcome {
             Err(Stop::Fault { fault, .. }) if fault.refuses() => {}
             Err(stop) => return Err(stop),
@@ -420,11 +550,11 @@ impl<'c, 's, 'k> Trial<'c, 's, 'k> {
                 // What became of them tells whether there was room in its books, or no look at them.
                 let counts = counts.to_vec();
                 let t = width(index, &counts);
-                self.events.push(Event::Append { layer: 0, drawn, t, counts });
+                self.held.events.push(Event::Append { layer, drawn, t, counts });
                 let before = self.lengths_wrong.clone();
-                self.lengths(cache)?;
+                self.lengths()?;
                 self.lengths_wrong = before;
-                if let Some(Event::Lengths { right, .. }) = self.events.last_mut() {
+                if let Some(Event::Lengths { right, .. }) = self.held.events.last_mut() {
                     // No length is right now: a flaw must give the one that is there.
                     right.clear();
                 }
@@ -438,8 +568,8 @@ impl<'c, 's, 'k> Trial<'c, 's, 'k> {
             }
         }
         self.report.pass(FITS, None);
-        self.look(cache, index + 2000)?;
-        self.lengths(cache)?;
+        self.look(layer, index + 2000)?;
+        self.lengths()?;
         if was_right && (self.worst.is_some() || self.lengths_wrong.is_some()) {
             self.spoiled = Some(format!("{}: refused, and the cache is not what it was before", self.now));
         }
@@ -465,26 +595,27 @@ impl<'c, 's, 'k> Trial<'c, 's, 'k> {
     }
 
     /// The newest token of every sequence, asked about once more.
-    fn look(&mut self, cache: StateId, index: usize) -> Outcome<()> {
-        let newest: Vec<usize> = self.right.lengths_of(0).iter().map(|&length| length.min(1)).collect();
-        let again = self.draw(index, 0, &newest);
-        self.attend(cache, 0, &again, width(index, &newest), &newest)
+    fn look(&mut self, layer: usize, index: usize) -> Outcome<()> {
+        let newest: Vec<usize> =
+            self.held.right.lengths_of(layer).iter().map(|&length| length.min(1)).collect();
+        let again = self.draw(index, layer, &newest);
+        self.attend(layer, &again, width(index, &newest), &newest)
     }
 
-    fn call(&mut self, cache: StateId, operation: &'static str, numbers: &[usize]) -> Outcome<()> {
-        let call = calls::of_cache(operation, cache, numbers, None);
+    fn call(&mut self, operation: &'static str, numbers: &[usize]) -> Outcome<()> {
+        let call = calls::of_cache(operation, self.held.cache, numbers, None);
         self.court.call(&call).map_err(Stop::at(operation)).map(drop)
     }
 
     /// What the cache says of its lengths.
-    fn lengths(&mut self, cache: StateId) -> Outcome<()> {
+    fn lengths(&mut self) -> Outcome<()> {
         let Config { layers, batch, .. } = self.config;
-        let call = calls::of_cache("lengths", cache, &[], Some(&[layers, batch]));
+        let call = calls::of_cache("lengths", self.held.cache, &[], Some(&[layers, batch]));
         let answer = self.court.call(&call).map_err(Stop::at("lengths"))?;
         let length = |number: f64| if number < 0.0 { usize::MAX } else { number as usize };
         let actual: Vec<usize> = answer.outputs[0].to_f64().into_iter().map(length).collect();
-        let right = self.right.lengths();
-        self.events.push(Event::Lengths { actual: actual.clone(), right: right.clone() });
+        let right = self.held.right.lengths();
+        self.held.events.push(Event::Lengths { actual: actual.clone(), right: right.clone() });
         if right == actual {
             if self.lengths_wrong.is_none() {
                 self.report.pass("lengths_right", None);
@@ -505,13 +636,15 @@ impl<'c, 's, 'k> Trial<'c, 's, 'k> {
     }
 
     /// What the cache says of its size: not less than the numbers it holds.
-    fn bytes(&mut self, cache: StateId) -> Outcome<()> {
-        let answer =
-            self.court.call(&calls::of_cache("nbytes", cache, &[], Some(&[]))).map_err(Stop::at("nbytes"))?;
+    fn bytes(&mut self) -> Outcome<()> {
+        let answer = self
+            .court
+            .call(&calls::of_cache("nbytes", self.held.cache, &[], Some(&[])))
+            .map_err(Stop::at("nbytes"))?;
         let said = answer.outputs[0].get(0);
         let Config { kv_heads, head_dim, bits, .. } = self.config;
         // Forks may share everything but what they appended.
-        let tokens = if self.case.kind.plot.forks() { 0 } else { self.right.lengths().iter().sum() };
+        let tokens = if self.case.kind.plot.forks() { 0 } else { self.held.right.lengths().iter().sum() };
         let least = (2 * tokens * kv_heads * head_dim * bits) as f64 / 8.0;
         if said >= least {
             self.report.pass("nbytes_covers_what_is_held", None);
@@ -539,7 +672,7 @@ impl<'c, 's, 'k> Trial<'c, 's, 'k> {
     /// The errors of all calls, and where they might point.
     fn directions(&self) -> Directions {
         let (mut model, mut directions) = (Model::new(self.config, None), Directions::new(self.config));
-        for event in &self.events {
+        for event in &self.held.events {
             match event {
                 Event::Append { layer, drawn, t, counts } => {
                     model.append(*layer, &Tokens { k: &drawn.k, v: &drawn.v, t: *t }, counts);
@@ -565,7 +698,10 @@ impl<'c, 's, 'k> Trial<'c, 's, 'k> {
         if layers * batch * kv_heads * head_dim * max_len > FLAWS_MOST {
             return leads;
         }
-        for flaw in Flaw::ALL.into_iter().filter(|flaw| flaw.applies(&self.config)) {
+        // A maximum that begins too high gives the same there.
+        let low = self.case.kind.contents == Contents::Low;
+        let apply = |flaw: &Flaw| flaw.applies(&self.config) && !(low && *flaw == Flaw::NoMaximum);
+        for flaw in Flaw::ALL.into_iter().filter(apply) {
             let suspect = flaw.suspect();
             if leads.iter().all(|lead| lead.suspect != suspect) && self.explains(flaw) {
                 leads.push(Lead { suspect, says: format!("it behaves as if {}", flaw.says()) });
@@ -639,9 +775,11 @@ fn differs(flawed: &Attended, right: &Attended) -> bool {
 fn words(step: &Step) -> String {
     match step {
         Step::Feed(counts) => format!("{counts:?} new tokens"),
+        Step::FeedLayer(layer, counts) => format!("{counts:?} new tokens in layer {layer}"),
         Step::Clear(sequence) => format!("clear of sequence {sequence}"),
         Step::Fork { source, target } => format!("fork of sequence {source} to {target}"),
         Step::Misconfigure(config) => misconfigured(config),
+        Step::Turn => "the other of two caches".to_owned(),
     }
 }
 

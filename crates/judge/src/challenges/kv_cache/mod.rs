@@ -2,6 +2,7 @@
 
 #![allow(clippy::neg_cmp_op_on_partial_ord, reason = "comparisons are written so that a NaN fails")]
 
+mod blocks;
 mod calls;
 mod cases;
 mod checks;

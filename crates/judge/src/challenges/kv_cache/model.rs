@@ -1,8 +1,10 @@
 //! What a cache holds and what attention over it gives, in float64, with the budget of each result; and the same with a
 //! flaw, to recognise it.
 
+use std::ops::Range;
 use std::rc::Rc;
 
+use super::blocks::{Blocks, Room};
 use super::config::Config;
 use super::storage::{Stored, store};
 use crate::precision::Precision;
@@ -175,6 +177,8 @@ pub(super) struct Attended {
     pub(super) budget: Vec<f64>,
     /// The variance that storage in few bits may cause.
     pub(super) variance: Vec<f64>,
+    /// Of each row, what storage of the values alone has in the sum of that.
+    pub(super) own_variance: Vec<f64>,
 }
 
 /// Sequence, query head and query of a row of the output.
@@ -194,9 +198,21 @@ pub(super) struct Model {
     layers: Vec<Vec<Sequence>>,
     zero: Rc<Token>,
     /// Pairs of sequences that share positions, for a flaw.
-    shared: Vec<([usize; 2], std::ops::Range<usize>)>,
-    /// Blocks that nobody can use any more, for another.
-    lost: usize,
+    shared: Vec<([usize; 2], Range<usize>)>,
+    paged: Option<Paged>,
+}
+
+/// The blocks of a paged cache. Each layer may have tables of its own, or all may share them.
+#[derive(Clone)]
+struct Paged {
+    by_layer: Vec<Blocks>,
+    common: Blocks,
+}
+
+impl Paged {
+    fn all(&mut self) -> impl Iterator<Item = &mut Blocks> {
+        self.by_layer.iter_mut().chain([&mut self.common])
+    }
 }
 
 impl Model {
@@ -209,7 +225,10 @@ impl Model {
             layers,
             zero: Rc::new(Token { k: zeros(), v: zeros() }),
             shared: Vec::new(),
-            lost: 0,
+            paged: blocks_of(&config, flaw).map(|(size, _)| {
+                let blocks = Blocks::new(size, config.batch);
+                Paged { by_layer: vec![blocks.clone(); config.layers], common: blocks }
+            }),
         }
     }
 
@@ -228,26 +247,75 @@ impl Model {
         self.layers[layer][sequence].tokens.clone()
     }
 
-    /// Whether there is room for so many new tokens.
-    pub(super) fn has_room(&self, layer: usize, counts: &[usize]) -> bool {
-        let counts: Vec<usize> = match self.flaw {
-            Some(Flaw::OneLength) => vec![counts.iter().max().copied().unwrap_or(0); counts.len()],
-            _ => counts.to_vec(),
+    /// Whether there is room for so many new tokens in a layer.
+    pub(super) fn room(&self, layer: usize, counts: &[usize]) -> Room {
+        let written = self.written(layer, counts);
+        let after: Vec<usize> = written
+            .iter()
+            .zip(self.lengths_of(layer))
+            .map(|(places, length)| if places.is_empty() { length } else { places.end })
+            .collect();
+        if after.iter().any(|&length| length > self.config.max_len) {
+            return Room::Lacks;
+        }
+        let (Some((_, count)), Some(paged)) = (blocks_of(&self.config, self.flaw), &self.paged) else {
+            return Room::Suffices;
         };
+        let mut paged = paged.clone();
+        let copies = self.write(&mut paged, layer, &written);
+        let lengths: Vec<Vec<usize>> = (0..self.config.layers)
+            .map(|other| if other == layer { after.clone() } else { self.lengths_of(other) })
+            .collect();
+        // Whoever keeps blocks keeps those of all layers.
+        let kept = self.flaw == Some(Flaw::BlocksKept);
+        let needed = if kept { &paged.common } else { &paged.by_layer[layer] };
+        if needed.least() > count {
+            Room::Lacks
+        } else if paged.common.most(&in_every_layer(&lengths)) + copies <= count {
+            Room::Suffices
+        } else {
+            Room::Depends
+        }
+    }
+
+    /// Whether any cache can fork that: there is something, a place for it, and a block for each that is not full.
+    pub(super) fn can_fork(&self, source: usize, target: usize) -> bool {
+        let of = |sequence: usize| self.layers.iter().map(move |layer| layer[sequence].len);
+        if of(target).any(|length| length > 0) || of(source).all(|length| length == 0) {
+            return false;
+        }
+        let (Some((_, count)), Some(paged)) = (self.config.paged, &self.paged) else { return true };
+        let mut common = paged.common.clone();
+        common.fork(source, target);
+        let mut lengths: Vec<Vec<usize>> =
+            (0..self.config.layers).map(|layer| self.lengths_of(layer)).collect();
+        lengths.iter_mut().for_each(|lengths| lengths[target] = lengths[source]);
+        common.most(&in_every_layer(&lengths)) <= count
+    }
+
+    /// Where new tokens come to stand.
+    fn written(&self, layer: usize, counts: &[usize]) -> Vec<Range<usize>> {
         let lengths = self.lengths_of(layer);
-        let after: Vec<usize> = match self.flaw {
-            Some(Flaw::Replaced) => counts.clone(),
-            _ => lengths.iter().zip(&counts).map(|(length, count)| length + count).collect(),
-        };
-        let lost = match self.flaw {
-            Some(Flaw::BlocksKept) => {
-                let (size, count) = self.config.paged.unwrap_or((self.config.max_len, self.config.batch));
-                let used: usize = after.iter().map(|length| length.div_ceil(size)).sum();
-                used + self.lost > count
-            }
-            _ => false,
-        };
-        !lost && self.config.fits(&after)
+        let most = counts.iter().max().copied().unwrap_or(0);
+        lengths
+            .into_iter()
+            .zip(counts)
+            .map(|(length, &count)| match self.flaw {
+                Some(Flaw::OneLength) => length..length + most,
+                Some(Flaw::Replaced) => 0..count,
+                _ => length..length + count,
+            })
+            .collect()
+    }
+
+    /// Hands out blocks for that. How many of others are copied.
+    fn write(&self, paged: &mut Paged, layer: usize, written: &[Range<usize>]) -> usize {
+        let mut copies = 0;
+        for (sequence, places) in written.iter().enumerate() {
+            paged.by_layer[layer].write(sequence, places.clone());
+            copies += paged.common.write(sequence, places.clone());
+        }
+        copies
     }
 
     pub(super) fn append(&mut self, layer: usize, new: &Tokens<'_>, counts: &[usize]) {
@@ -269,6 +337,10 @@ impl Model {
                     .collect()
             })
             .collect();
+        if let Some(mut paged) = self.paged.take() {
+            self.write(&mut paged, layer, &self.written(layer, counts));
+            self.paged = Some(paged);
+        }
         let write = counts.iter().max().copied().unwrap_or(0);
         let pointer = self.layers[layer].iter().map(|sequence| sequence.len).max().unwrap_or(0);
         for (b, (tokens, &count)) in tokens.into_iter().zip(counts).enumerate() {
@@ -328,10 +400,15 @@ impl Model {
         if self.flaw == Some(Flaw::ClearForgotten) {
             return;
         }
-        let size = self.config.paged.map_or(self.config.max_len, |(size, _)| size);
-        self.lost += self.layers[0][sequence].len.div_ceil(size);
         for sequences in &mut self.layers {
             sequences[sequence] = Sequence::default();
+        }
+        for blocks in self.paged.iter_mut().flat_map(Paged::all) {
+            if self.flaw == Some(Flaw::BlocksKept) {
+                blocks.clear_and_keep(sequence);
+            } else {
+                blocks.clear(sequence);
+            }
         }
         self.shared.retain(|(pair, _)| !pair.contains(&sequence));
     }
@@ -341,6 +418,13 @@ impl Model {
             sequences[target] = sequences[source].clone();
         }
         let len = self.layers[0][source].len;
+        for blocks in self.paged.iter_mut().flat_map(Paged::all) {
+            if self.config.paged.is_some() {
+                blocks.fork(source, target);
+            } else {
+                blocks.write(target, 0..len);
+            }
+        }
         let end = self.config.paged.map_or(usize::MAX, |(size, _)| len.next_multiple_of(size));
         let others: Vec<usize> = self
             .shared
@@ -422,6 +506,18 @@ impl Model {
     }
 }
 
+/// Size and number of blocks. What keeps blocks has a place for each sequence if it has no blocks.
+fn blocks_of(config: &Config, flaw: Option<Flaw>) -> Option<(usize, usize)> {
+    config.paged.or_else(|| (flaw == Some(Flaw::BlocksKept)).then_some((config.max_len, config.batch)))
+}
+
+/// How many tokens of each sequence stand in every layer.
+fn in_every_layer(lengths: &[Vec<usize>]) -> Vec<usize> {
+    (0..lengths[0].len())
+        .map(|sequence| lengths.iter().map(|layer| layer[sequence]).min().unwrap_or(0))
+        .collect()
+}
+
 /// One query over some keys.
 ///
 /// A score `s = q·k / sqrt(D)` is off by the error of its sum; with the exponential and the maximum its weight is off, relative to
@@ -433,6 +529,7 @@ fn attention(keys: &[(&Token, f64)], kv_head: usize, q: &[f64], flaw: Option<Fla
         for part in [&mut attended.values, &mut attended.budget, &mut attended.variance] {
             part.extend(std::iter::repeat_n(0.0, dim));
         }
+        attended.own_variance.push(0.0);
         return;
     }
     let precision = Precision::of(DType::Float32);
@@ -472,6 +569,7 @@ fn attention(keys: &[(&Token, f64)], kv_head: usize, q: &[f64], flaw: Option<Fla
     }
     out.iter_mut().for_each(|out| *out /= total);
     let mut elements = vec![Element::default(); dim];
+    let mut own_variance = 0.0;
     for (((token, _), weight), score) in keys.iter().zip(&weights).zip(&scores) {
         let p = weight / total;
         let exponent = score.score.abs() + largest.score.abs() + 1.0;
@@ -483,6 +581,7 @@ fn attention(keys: &[(&Token, f64)], kv_head: usize, q: &[f64], flaw: Option<Fla
             element.size += p * value.abs();
             let own = v.step_variance + v.relative_variance_of(i);
             element.variance += p * p * (off.powi(2) * score.variance + own);
+            own_variance += p * p * own;
         }
     }
     for (out, Element { moved, size, variance }) in out.into_iter().zip(elements) {
@@ -491,6 +590,7 @@ fn attention(keys: &[(&Token, f64)], kv_head: usize, q: &[f64], flaw: Option<Fla
         attended.budget.push(if blurred { f64::INFINITY } else { budget });
         attended.variance.push(variance);
     }
+    attended.own_variance.push(own_variance);
 }
 
 /// Sums over the keys for one element of an output.

@@ -17,6 +17,11 @@ pub(super) enum Contents {
     Outliers,
     /// Keys are nearly the same, far from zero.
     Alike,
+    /// Heads differ in magnitude, and the values of the first token are small, as in trained models: Guo et al. 2024,
+    /// "Active-Dormant Attention Heads", <https://arxiv.org/abs/2410.13835>. Queries make up for it, so that scores are of one size.
+    Uneven,
+    /// All scores are alike and about -130,000, so far down that a maximum must begin at -inf, and so must what is masked.
+    Low,
 }
 
 /// The new tokens of a step for one layer, and queries for them.
@@ -34,20 +39,42 @@ const OUTLIER_EVERY: usize = 32;
 /// What stands in the padding is this many times as large as what it pads.
 const PADDING: f64 = 30.0;
 
+/// Scores of `Low`, and the magnitude of its keys.
+const LOW: f64 = -130_000.0;
+const LOW_KEY: f64 = 100.0;
+
+/// Where a number stands.
+struct At<'c> {
+    config: &'c Config,
+    /// Of the keys.
+    head: usize,
+    position: usize,
+    channel: usize,
+}
+
 impl Contents {
-    /// Draws `t` tokens, the first `counts[b]` of sequence `b` valid. Every number is one of float32.
-    pub(super) fn draw(self, rng: ChaCha8Rng, config: &Config, t: usize, counts: &[usize]) -> Drawn {
+    /// Draws `t` tokens, the first `counts[b]` of sequence `b` valid and behind `held[b]` others. Every number is one of float32.
+    pub(super) fn draw(
+        self,
+        rng: ChaCha8Rng,
+        config: &Config,
+        t: usize,
+        counts: &[usize],
+        held: &[usize],
+    ) -> Drawn {
         let mut draw = Draw(rng);
         let Config { batch, heads, kv_heads, head_dim, .. } = *config;
-        let mut tensor = |heads: usize, element: fn(Self, &mut Draw, usize) -> f64| -> Vec<f64> {
+        let mut tensor = |heads: usize, element: fn(Self, &mut Draw, &At<'_>) -> f64| -> Vec<f64> {
             let mut values = Vec::with_capacity(batch * heads * t * head_dim);
-            for &count in counts {
-                for _ in 0..heads {
+            for (&count, held) in counts.iter().zip(held) {
+                for head in 0..heads {
+                    let head = head * kv_heads / heads;
                     for i in 0..t {
                         let by = if i < count { 1.0 } else { PADDING };
-                        values.extend(
-                            (0..head_dim).map(|c| f64::from((by * element(self, &mut draw, c)) as f32)),
-                        );
+                        values.extend((0..head_dim).map(|channel| {
+                            let at = At { config, head, position: held + i, channel };
+                            f64::from((by * element(self, &mut draw, &at)) as f32)
+                        }));
                     }
                 }
             }
@@ -55,25 +82,49 @@ impl Contents {
         };
         Drawn {
             k: tensor(kv_heads, Self::key),
-            v: tensor(kv_heads, |_, draw, _| draw.normal()),
-            q: tensor(heads, |contents, draw, _| contents.query(draw)),
+            v: tensor(kv_heads, Self::value),
+            q: tensor(heads, Self::query),
         }
     }
 
-    fn key(self, draw: &mut Draw, channel: usize) -> f64 {
+    fn key(self, draw: &mut Draw, at: &At<'_>) -> f64 {
         match self {
-            Self::Outliers if channel % OUTLIER_EVERY == 5 => {
-                [10.0, 20.0, 15.0][channel / OUTLIER_EVERY % 3] * draw.normal()
+            Self::Outliers if at.channel % OUTLIER_EVERY == 5 => {
+                [10.0, 20.0, 15.0][at.channel / OUTLIER_EVERY % 3] * draw.normal()
             }
             Self::Alike => 8.0 + 0.05 * draw.normal(),
+            Self::Uneven => at.magnitude() * draw.normal(),
+            // So that scores differ by about 1.
+            Self::Low => LOW_KEY * (1.0 + at.root() / LOW * draw.normal()),
             _ => draw.normal(),
         }
     }
 
-    fn query(self, draw: &mut Draw) -> f64 {
+    fn value(self, draw: &mut Draw, at: &At<'_>) -> f64 {
         match self {
-            Self::Sharp => 120.0 * draw.normal(),
+            Self::Uneven if at.position == 0 => at.magnitude() / 32.0 * draw.normal(),
+            Self::Uneven => at.magnitude() * draw.normal(),
             _ => draw.normal(),
         }
+    }
+
+    fn query(self, draw: &mut Draw, at: &At<'_>) -> f64 {
+        match self {
+            Self::Sharp => 120.0 * draw.normal(),
+            Self::Uneven => draw.normal() / at.magnitude(),
+            Self::Low => LOW / LOW_KEY / at.root() * (1.0 + 0.02 * draw.normal()),
+            _ => draw.normal(),
+        }
+    }
+}
+
+impl At<'_> {
+    /// Of a head's numbers in `Uneven`.
+    fn magnitude(&self) -> f64 {
+        [1.0, 16.0, 0.125][self.head % 3]
+    }
+
+    fn root(&self) -> f64 {
+        (self.config.head_dim as f64).sqrt()
     }
 }

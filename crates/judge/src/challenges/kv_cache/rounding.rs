@@ -63,7 +63,8 @@ impl Rounds for Rounding {
         let mut model = Model::new(*config, None);
         let mut last = None;
         for t in CHUNKS {
-            let drawn = self.contents.draw(ChaCha8Rng::from_rng(&mut *rng), config, t, &[t]);
+            let drawn =
+                self.contents.draw(ChaCha8Rng::from_rng(&mut *rng), config, t, &[t], &model.lengths_of(0));
             let tensor =
                 |values: &[f64]| Tensor::from_f64(DType::Float32, [batch, kv_heads, t, head_dim], values);
             let (k, v) = (tensor(&drawn.k), tensor(&drawn.v));

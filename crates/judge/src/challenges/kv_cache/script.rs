@@ -10,12 +10,16 @@ use crate::draw::Draw;
 pub(super) enum Step {
     /// So many new tokens for each sequence: appended to every layer and attended, or refused.
     Feed(Vec<usize>),
+    /// The same of one layer alone.
+    FeedLayer(usize, Vec<usize>),
     /// A sequence is emptied.
     Clear(usize),
     /// A sequence gets the tokens of another, if it is empty.
     Fork { source: usize, target: usize },
     /// Another cache is asked for, which cannot be served.
     Misconfigure(Config),
+    /// From here on it is the other of two caches, made when it is first needed.
+    Turn,
 }
 
 /// How the steps of a case come about.
@@ -39,8 +43,18 @@ pub(super) enum Plot {
     Reuse,
     /// Sequences that begin alike and go on apart.
     Forks,
+    /// The same where blocks are short: too few are left for copies, and what was copied has to be used again.
+    ForksShort,
+    /// Layers that are not equally long, one of them ahead, when sequences are attended and cleared.
+    LayersApart,
+    /// The same, forked.
+    ForksApart,
+    /// Two caches by turns.
+    Interleaved,
     /// Anything, so many times.
     Walk(usize),
+    /// Forks and layers of their own as well.
+    ForkWalk(usize),
     /// Prompts, single tokens and a chunk, all sequences alike, and the directions of the residual.
     Directions,
     /// Configurations that cannot be served are asked for while a cache is in use.
@@ -50,9 +64,14 @@ pub(super) enum Plot {
 impl Plot {
     /// The steps.
     pub(super) fn steps(self, config: &Config, rng: ChaCha8Rng) -> Vec<Step> {
-        let mut author =
-            Author { config, draw: Draw(rng), lengths: vec![0; config.batch], steps: Vec::new() };
+        let mut author = Author::new(config, Draw(rng));
         let (batch, longest) = (config.batch, config.max_len);
+        let last = config.layers - 1;
+        let only = |sequence: usize, count: usize| {
+            let mut counts = vec![0; batch];
+            counts[sequence] = count;
+            counts
+        };
         match self {
             Self::Prefill => {
                 author.feed(vec![longest * 2 / 3; batch]);
@@ -121,6 +140,64 @@ impl Plot {
                 author.feed((0..batch).map(|b| if b == 0 { 5 } else { 1 }).collect());
                 author.singles(1);
             }
+            Self::ForksShort => {
+                for count in [8, 3] {
+                    author.feed(only(0, count));
+                }
+                author.fork(0, 1);
+                author.fork(0, 2);
+                author.feed(only(3, 9));
+                // Now a block is left, and three sequences need two.
+                let of_first = |count: usize| (0..batch).map(|b| usize::from(b < count)).collect::<Vec<_>>();
+                author.feed(of_first(3));
+                author.clear(2);
+                author.clear(3);
+                let both = of_first(2);
+                for _ in 0..3 {
+                    author.feed(both.clone());
+                    author.clear(0);
+                    author.clear(1);
+                    author.feed(only(0, 11));
+                    author.fork(0, 1);
+                }
+                author.feed(both);
+            }
+            Self::LayersApart => {
+                for layer in (0..=last).rev() {
+                    author.feed_layer(layer, (0..batch).map(|b| 5 + b + layer).collect());
+                }
+                author.singles(1);
+                author.clear(0);
+                author.feed_layer(last, only(0, 9));
+                author.feed_layer(0, (0..batch).map(|b| 1 + b % 2).collect());
+                author.singles(2);
+            }
+            Self::ForksApart => {
+                author.feed_layer(last, only(0, 11));
+                author.feed_layer(0, only(0, 3));
+                author.fork(0, 1);
+                author.singles(1);
+                author.feed_layer(0, (0..batch).map(|b| 4 - b % 2).collect());
+                author.clear(0);
+                author.singles(2);
+            }
+            Self::Interleaved => {
+                for count in [5, 3] {
+                    author.feed((0..batch).map(|b| count + b).collect());
+                    author.turn();
+                }
+                for _ in 0..2 {
+                    author.singles(1);
+                    author.turn();
+                }
+                author.clear(0);
+                author.turn();
+                author.feed(only(0, 6));
+                author.turn();
+                author.singles(1);
+                author.turn();
+                author.singles(1);
+            }
             Self::Directions => {
                 for count in [8, 1, 1, 5] {
                     author.feed(vec![count; batch]);
@@ -134,7 +211,23 @@ impl Plot {
             }
             Self::Walk(count) => {
                 for _ in 0..count {
-                    author.anything(config.capabilities().contains(&"paged"));
+                    author.anything();
+                }
+            }
+            Self::ForkWalk(count) => {
+                for _ in 0..count {
+                    match author.draw.below(6) {
+                        0 | 1 => {
+                            let target = author.draw.below(batch);
+                            author.fork((target + 1) % batch, target);
+                        }
+                        2 => {
+                            let (layer, sequence) = (author.draw.below(last + 1), author.draw.below(batch));
+                            let count = 1 + author.draw.below(5);
+                            author.feed_layer(layer, only(sequence, count));
+                        }
+                        _ => author.anything(),
+                    }
                 }
             }
         }
@@ -143,26 +236,43 @@ impl Plot {
 
     /// Whether sequences are forked.
     pub(super) fn forks(self) -> bool {
-        self == Self::Forks
+        matches!(self, Self::Forks | Self::ForksShort | Self::ForksApart | Self::ForkWalk(_))
     }
 }
 
-/// Writes steps, and knows how long sequences are.
+/// Writes steps, and knows about how long sequences are.
 struct Author<'c> {
     config: &'c Config,
     draw: Draw,
+    /// Of each sequence, in the layer where it is longest.
     lengths: Vec<usize>,
+    /// The same of the other cache.
+    others: Vec<usize>,
     steps: Vec<Step>,
 }
 
-impl Author<'_> {
+impl<'c> Author<'c> {
+    fn new(config: &'c Config, draw: Draw) -> Self {
+        let none = vec![0; config.batch];
+        Self { config, draw, lengths: none.clone(), others: none, steps: Vec::new() }
+    }
+
     fn feed(&mut self, counts: Vec<usize>) {
+        self.grow(&counts);
+        self.steps.push(Step::Feed(counts));
+    }
+
+    fn feed_layer(&mut self, layer: usize, counts: Vec<usize>) {
+        self.grow(&counts);
+        self.steps.push(Step::FeedLayer(layer, counts));
+    }
+
+    fn grow(&mut self, counts: &[usize]) {
         let after: Vec<usize> =
-            self.lengths.iter().zip(&counts).map(|(length, count)| length + count).collect();
+            self.lengths.iter().zip(counts).map(|(length, count)| length + count).collect();
         if self.config.fits(&after) {
             self.lengths = after;
         }
-        self.steps.push(Step::Feed(counts));
     }
 
     /// One token for each that has room, so many times.
@@ -184,7 +294,12 @@ impl Author<'_> {
         self.steps.push(Step::Fork { source, target });
     }
 
-    fn anything(&mut self, paged: bool) {
+    fn turn(&mut self) {
+        std::mem::swap(&mut self.lengths, &mut self.others);
+        self.steps.push(Step::Turn);
+    }
+
+    fn anything(&mut self) {
         let batch = self.config.batch;
         match self.draw.below(10) {
             0 => {
@@ -192,7 +307,7 @@ impl Author<'_> {
                 self.clear(sequence);
             }
             // More than fits, somewhere.
-            1 if paged || self.draw.uniform() < 0.5 => {
+            1 if self.config.paged.is_some() || self.draw.uniform() < 0.5 => {
                 let sequence = self.draw.below(batch);
                 let mut counts = vec![1; batch];
                 counts[sequence] = self.config.max_len + 1 - self.lengths[sequence];

@@ -5,7 +5,8 @@ use super::model::Attended;
 /// They may be so many times as large as their standard deviation.
 pub(super) const DEVIATIONS: f64 = 3.0;
 
-/// Errors against their standard deviations, over many outputs.
+/// Errors against their standard deviations, over many outputs. Rows count alike whatever the magnitude of their values: each is
+/// taken in units of what storage of the values alone explains there.
 #[derive(Debug, Default)]
 pub(super) struct Spread {
     errors: f64,
@@ -15,11 +16,14 @@ pub(super) struct Spread {
 impl Spread {
     pub(super) fn of(attended: &Attended, actual: &[f64]) -> Self {
         let mut spread = Self::default();
+        let dim = actual.len() / attended.own_variance.len().max(1);
         for (index, actual) in actual.iter().enumerate() {
+            // Where all values are zero, so must be what comes of them.
+            let unit = attended.own_variance[index / dim].max(f64::MIN_POSITIVE);
             let error = (actual - attended.values[index]).abs() - attended.budget[index];
             // So that a NaN counts.
-            spread.errors += if error <= 0.0 { 0.0 } else { error * error };
-            spread.variances += attended.variance[index];
+            spread.errors += if error <= 0.0 { 0.0 } else { error * error / unit };
+            spread.variances += attended.variance[index] / unit;
         }
         spread
     }

@@ -20,11 +20,16 @@ impl Query<'_> {
         let layer = if defect == Some(Defect::OneLayer) { 0 } else { self.layer };
         let sequence = if defect == Some(Defect::FirstSequence) { 0 } else { self.sequence };
         let length = cache.lengths[layer][sequence];
-        let position = (length + self.index).saturating_sub(self.count);
+        let position = match defect {
+            Some(Defect::PositionsOfNewestAppend) => {
+                (cache.newest[self.layer][self.sequence] + self.index).min(length.saturating_sub(1))
+            }
+            _ => (length + self.index).saturating_sub(self.count),
+        };
         let longest = cache.lengths[layer].iter().max().copied().unwrap_or(0);
         let (from, to) = match defect {
             Some(Defect::RelativeMask) => (0, (self.index + 1).min(length)),
-            Some(Defect::NoMask | Defect::AddedMask) => (0, length),
+            Some(Defect::NoMask | Defect::AddedMask | Defect::MaskedAt(_)) => (0, length),
             Some(Defect::OneBehind) => (0, position.max(1).min(length)),
             Some(Defect::OneAhead) => (0, (position + 2).min(length)),
             Some(Defect::PaddingSeen) => (0, position + 1 + longest - length),
@@ -69,12 +74,19 @@ impl Query<'_> {
                 let wide = |x: f32| R::of(f64::from(x));
                 let score = style.sum.products(dim, |i| (wide(self.q[i]), wide(key[i]))) * scale;
                 let bonus = defect == Some(Defect::AddedMask) && from + at <= position;
-                if bonus { score + R::of(1.0) } else { score }
+                match defect {
+                    Some(Defect::MaskedAt(masked)) if from + at > position => R::of(f64::from(masked)),
+                    _ if bonus => score + R::of(1.0),
+                    _ => score,
+                }
             })
             .collect();
-        let largest = |scores: &[R]| {
-            scores.iter().copied().fold(R::of(f64::NEG_INFINITY), |a, b| if b > a { b } else { a })
+        let least = match defect {
+            Some(Defect::MaximumFrom(least)) => f64::from(least),
+            _ => f64::NEG_INFINITY,
         };
+        let largest =
+            |scores: &[R]| scores.iter().copied().fold(R::of(least), |a, b| if b > a { b } else { a });
         match (defect, style.softmax) {
             (Some(Defect::Shifted(..)), _) => {
                 let times = |at: usize| match at {

@@ -2,7 +2,7 @@
 
 use half::f16;
 
-use super::{Defect, Scheme, Style};
+use super::{Defect, Scheme, Sharing, Style};
 
 /// A cache.
 pub(super) struct Cache {
@@ -25,9 +25,14 @@ pub(super) struct Cache {
     users: Vec<usize>,
     /// `[layer][sequence]`
     pub(super) lengths: Vec<Vec<usize>>,
+    /// Where each sequence ended before its newest append, for a defect.
+    pub(super) newest: Vec<Vec<usize>>,
     scheme: Scheme,
+    sharing: Sharing,
     defect: Option<Defect>,
     first_scale: Option<f32>,
+    /// A scale over more than a head of a token, for a defect.
+    given_scale: Option<f32>,
 }
 
 impl Cache {
@@ -59,9 +64,12 @@ impl Cache {
             free: (0..count).rev().collect(),
             users: vec![0; count],
             lengths: vec![vec![0; batch]; layers],
+            newest: vec![vec![0; batch]; layers],
             scheme: style.scheme,
+            sharing: style.sharing,
             defect,
             first_scale: None,
+            given_scale: None,
         })
     }
 
@@ -84,25 +92,14 @@ impl Cache {
             let longest = counts.iter().max().copied().unwrap_or(0);
             counts.fill(longest);
         }
-        if self.defect == Some(Defect::Replaced) {
-            for (sequence, &count) in counts.iter().enumerate() {
-                if count > 0 {
-                    self.lengths[layer][sequence] = 0;
-                }
-            }
-        }
         if self.defect == Some(Defect::PastTheEnd) {
             for (sequence, count) in counts.iter_mut().enumerate() {
                 *count = (*count).min(self.max_len - self.lengths[layer][sequence]);
             }
         }
-        let blocks: usize = (0..self.batch)
-            .map(|sequence| {
-                let after = self.lengths[layer][sequence] + counts[sequence];
-                after.div_ceil(self.size).saturating_sub(self.tables[sequence].len())
-            })
-            .sum();
-        let too_long = (0..self.batch).find(|&b| self.lengths[layer][b] + counts[b] > self.max_len);
+        let too_long = (0..self.batch)
+            .find(|&b| self.start(layer, b, counts[b]) + counts[b] > self.max_len)
+            .filter(|_| self.defect != Some(Defect::CheckedOnFirstLayer) || layer == 0);
         if let Some(sequence) = too_long {
             if self.defect == Some(Defect::HalfRefused) {
                 let mut part = counts.clone();
@@ -111,15 +108,19 @@ impl Cache {
             }
             return Err(format!("sequence {sequence} would be longer than {}", self.max_len));
         }
+        let blocks = self.needed(layer, &counts);
         if blocks > self.free.len() {
             return Err(format!("{blocks} blocks are needed, {} are free", self.free.len()));
+        }
+        for (sequence, &count) in counts.iter().enumerate() {
+            self.lengths[layer][sequence] = self.start(layer, sequence, count);
         }
         for (sequence, &count) in counts.iter().enumerate() {
             let all = if self.defect == Some(Defect::PaddingSeen) { t } else { count };
             for i in 0..all {
                 let position = self.lengths[layer][sequence] + i;
                 if i < count || !self.paged {
-                    self.make_place(sequence, position);
+                    self.make_place(layer, sequence, position);
                 }
                 let Some(slot) = self.slot(sequence, position).filter(|_| position < self.max_len) else {
                     continue;
@@ -128,7 +129,12 @@ impl Cache {
                     let from = ((sequence * self.kv_heads + head) * t + i) * self.dim;
                     let to = slot + head * self.dim;
                     let range = from..from + self.dim;
-                    let (key, value) = (self.stored_key(&k[range.clone()]), self.stored(&v[range]));
+                    let [key_scale, value_scale] =
+                        [k, v].map(|numbers| self.scale_of_more(numbers, t, count, (sequence, head, i)));
+                    self.given_scale = key_scale;
+                    let key = self.stored_key(&k[range.clone()]);
+                    self.given_scale = value_scale;
+                    let value = self.stored(&v[range]);
                     self.keys[layer][to..to + self.dim].copy_from_slice(&key);
                     self.values[layer][to..to + self.dim].copy_from_slice(&value);
                 }
@@ -141,6 +147,7 @@ impl Cache {
                     self.round_channels(layer, sequence, index * group..(index + 1) * group)
                 });
             }
+            self.newest[layer][sequence] = self.lengths[layer][sequence];
             self.lengths[layer][sequence] += count;
             if self.defect == Some(Defect::NewestTwice) && count > 0 {
                 self.repeat_newest(layer, sequence, count);
@@ -154,7 +161,7 @@ impl Cache {
         if length == count || length >= self.max_len {
             return;
         }
-        self.make_place(sequence, length);
+        self.make_place(layer, sequence, length);
         let (Some(from), Some(to)) = (self.slot(sequence, length - 1), self.slot(sequence, length)) else {
             return;
         };
@@ -164,25 +171,65 @@ impl Cache {
         self.lengths[layer][sequence] += 1;
     }
 
+    /// Where so many new tokens begin.
+    fn start(&self, layer: usize, sequence: usize, count: usize) -> usize {
+        let replaced = self.defect == Some(Defect::Replaced) && count > 0;
+        if replaced { 0 } else { self.lengths[layer][sequence] }
+    }
+
+    /// The blocks that must be free for so many tokens.
+    fn needed(&self, layer: usize, counts: &[usize]) -> usize {
+        let mut users = self.users.clone();
+        let mut blocks = 0;
+        for (sequence, &count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+            let (from, table) = (self.start(layer, sequence, count), &self.tables[sequence]);
+            let end = (from + count).div_ceil(self.size);
+            blocks += end.saturating_sub(table.len());
+            if self.defect == Some(Defect::CopiesUncounted) || !self.paged {
+                continue;
+            }
+            for &block in table.get(from / self.size..end.min(table.len())).unwrap_or_default() {
+                if users[block] > 1 {
+                    blocks += 1;
+                    // The last that writes there has it for itself.
+                    users[block] -= usize::from(self.sharing != Sharing::Careful);
+                }
+            }
+        }
+        blocks
+    }
+
     /// A block for the position, its own.
-    fn make_place(&mut self, sequence: usize, position: usize) {
+    fn make_place(&mut self, layer: usize, sequence: usize, position: usize) {
         let index = position / self.size;
         if index == self.tables[sequence].len()
+            && (layer == 0 || self.defect != Some(Defect::BlocksOnFirstLayer))
             && let Some(block) = self.free.pop()
         {
             self.users[block] = 1;
             self.tables[sequence].push(block);
         }
+        if self.defect != Some(Defect::ForkShares) {
+            self.own(sequence, index);
+        }
+    }
+
+    /// Copies a block that others use too.
+    fn own(&mut self, sequence: usize, index: usize) {
         let Some(&block) = self.tables[sequence].get(index) else { return };
-        if self.users[block] > 1 && self.defect != Some(Defect::ForkShares) {
+        if self.users[block] > 1 {
             let Some(own) = self.free.pop() else { return };
-            self.users[block] -= 1;
+            self.users[block] -= usize::from(self.defect != Some(Defect::CopiesLeak));
             self.users[own] = 1;
-            let width = self.size * self.kv_heads * self.dim;
-            for pool in self.keys.iter_mut().chain(&mut self.values) {
-                pool.copy_within(block * width..(block + 1) * width, own * width);
-            }
+            self.copy_block(block, own);
             self.tables[sequence][index] = own;
+        }
+    }
+
+    fn copy_block(&mut self, from: usize, to: usize) {
+        let width = self.size * self.kv_heads * self.dim;
+        for pool in self.keys.iter_mut().chain(&mut self.values) {
+            pool.copy_within(from * width..(from + 1) * width, to * width);
         }
     }
 
@@ -207,15 +254,19 @@ impl Cache {
         } else {
             // One block each: nothing to share.
             for (index, &block) in table.iter().enumerate() {
-                self.make_place(target, index * self.size);
-                let own = self.tables[target][index];
-                let width = self.size * self.kv_heads * self.dim;
-                for pool in self.keys.iter_mut().chain(&mut self.values) {
-                    pool.copy_within(block * width..(block + 1) * width, own * width);
-                }
+                self.make_place(0, target, index * self.size);
+                self.copy_block(block, self.tables[target][index]);
             }
         }
-        self.lengths.iter_mut().for_each(|lengths| lengths[target] = lengths[source]);
+        let first = self.lengths[0][source];
+        for lengths in &mut self.lengths {
+            lengths[target] =
+                if self.defect == Some(Defect::ForkLengthOfFirstLayer) { first } else { lengths[source] };
+        }
+        if self.sharing == Sharing::FullOnly {
+            let full = self.lengths.iter().map(|lengths| lengths[target]).min().unwrap_or(0) / self.size;
+            (full..self.tables[target].len()).for_each(|index| self.own(target, index));
+        }
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -223,6 +274,26 @@ impl Cache {
         let scales = if self.bits < 16 { numbers / self.dim * 4 } else { 0 };
         let all = numbers * self.bits / 8 + scales;
         if self.defect == Some(Defect::Understated) { all / 8 } else { all }
+    }
+
+    /// The scale over all heads of a token, or over all tokens of a call, where a defect has such a one.
+    fn scale_of_more(
+        &self,
+        numbers: &[f32],
+        t: usize,
+        count: usize,
+        (sequence, head, token): (usize, usize, usize),
+    ) -> Option<f32> {
+        let (heads, tokens) = match self.defect {
+            Some(Defect::ScaleOfAllHeads) => (0..self.kv_heads, token..token + 1),
+            Some(Defect::ScaleOfAllTokens) => (head..head + 1, 0..count),
+            _ => return None,
+        };
+        let largest = heads
+            .flat_map(|head| tokens.clone().map(move |token| (sequence * self.kv_heads + head) * t + token))
+            .flat_map(|row| &numbers[row * self.dim..(row + 1) * self.dim])
+            .fold(0.0f32, |most, x| most.max(x.abs()));
+        Some(largest / ((1 << (self.bits.min(8) - 1)) as f32 - 1.0))
     }
 
     /// Rounds keys of those positions, with a scale for each channel.
@@ -283,6 +354,9 @@ impl Cache {
             let mean = numbers.iter().map(|x| x.abs()).sum::<f32>() / numbers.len() as f32;
             let clipped = self.defect == Some(Defect::Clipped);
             let mut scale = rounded(if clipped { largest.min(4.0 * mean) } else { largest } / most);
+            if let Some(given) = self.given_scale {
+                scale = given;
+            }
             if self.defect == Some(Defect::FirstScale) {
                 scale = *self.first_scale.get_or_insert(scale);
             }

@@ -25,6 +25,17 @@ enum Scheme {
     Channels(usize),
 }
 
+/// When blocks that forks have in common are copied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sharing {
+    /// When one of them writes there, but for the last.
+    Lazy,
+    /// The same, and a free block is asked for even for the last.
+    Careful,
+    /// Those that are not full, at once.
+    FullOnly,
+}
+
 /// How scores become weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Softmax {
@@ -42,6 +53,7 @@ struct Style {
     sum: Sum,
     softmax: Softmax,
     scheme: Scheme,
+    sharing: Sharing,
 }
 
 /// What a subtle mutant has a little too much of.
@@ -96,6 +108,20 @@ enum Defect {
     HalfPrecision,
     BlocksNotReturned,
     MisconfiguredAccepted,
+    NewestCacheForAll,
+    BlocksOnFirstLayer,
+    CheckedOnFirstLayer,
+    CopiesUncounted,
+    CopiesLeak,
+    ForkLengthOfFirstLayer,
+    /// The maximum begins there.
+    MaximumFrom(i32),
+    /// Keys that may not be seen have that score.
+    MaskedAt(i32),
+    /// Queries stand at the positions of the newest append, whatever their number.
+    PositionsOfNewestAppend,
+    ScaleOfAllHeads,
+    ScaleOfAllTokens,
     /// By so many billionths, in caches of so many bits.
     Shifted(Shift, u32, usize),
 }
@@ -118,6 +144,7 @@ const PLAIN: Style = Style {
     sum: Sum::Running,
     softmax: Softmax::TwoPasses,
     scheme: Scheme::Symmetric,
+    sharing: Sharing::Lazy,
 };
 
 /// Every implementation.
@@ -125,9 +152,9 @@ pub(super) fn all() -> Variants {
     Variants {
         honest: vec![
             honest("plain", PLAIN),
-            honest("lanes", Style { sum: Sum::Lanes(16), ..PLAIN }),
+            honest("lanes", Style { sum: Sum::Lanes(16), sharing: Sharing::Careful, ..PLAIN }),
             honest("tree", Style { sum: Sum::Tree, scheme: Scheme::Asymmetric, ..PLAIN }),
-            honest("float64", Style { wide: true, ..PLAIN }),
+            honest("float64", Style { wide: true, sharing: Sharing::FullOnly, ..PLAIN }),
             honest("online", Style { softmax: Softmax::Online(1), scheme: Scheme::Asymmetric, ..PLAIN }),
             honest(
                 "online_blocks",
@@ -174,6 +201,22 @@ pub(super) fn all() -> Variants {
             mutant("half_precision", Defect::HalfPrecision, None),
             mutant("blocks_not_returned", Defect::BlocksNotReturned, Some("blocks_not_returned")),
             mutant("misconfigured_accepted", Defect::MisconfiguredAccepted, Some("invalid_input_accepted")),
+            mutant("newest_cache_for_all", Defect::NewestCacheForAll, Some("cache_shared")),
+            mutant("blocks_on_the_first_layer_only", Defect::BlocksOnFirstLayer, None),
+            mutant(
+                "ends_checked_on_the_first_layer_only",
+                Defect::CheckedOnFirstLayer,
+                Some("written_past_the_end"),
+            ),
+            mutant("copies_on_write_uncounted", Defect::CopiesUncounted, Some("written_past_the_end")),
+            mutant("copied_blocks_kept", Defect::CopiesLeak, Some("refuses_valid_input")),
+            mutant("forks_as_long_as_the_first_layer", Defect::ForkLengthOfFirstLayer, None),
+            mutant("maximum_from_-10000", Defect::MaximumFrom(-10_000), None),
+            mutant("maximum_from_-100000", Defect::MaximumFrom(-100_000), None),
+            mutant("masked_at_-10000", Defect::MaskedAt(-10_000), None),
+            mutant("positions_of_the_newest_append", Defect::PositionsOfNewestAppend, None),
+            mutant("scale_of_all_heads", Defect::ScaleOfAllHeads, None),
+            mutant("scale_of_all_tokens", Defect::ScaleOfAllTokens, None),
             mutant("scores_times_1.0000015", Defect::Shifted(Shift::Scale, 1500, 32), Some("scale_off")),
             mutant(
                 "scores_times_1.0012_in_16_bits",

@@ -33,6 +33,10 @@ impl InProcess {
             return Ok(Vec::new());
         }
         let Argument::State(state) = call.inputs[0] else { panic!("{} is of a cache", call.operation) };
+        let state = match self.defect {
+            Some(Defect::NewestCacheForAll) => self.caches.keys().copied().max().unwrap_or(state),
+            _ => state,
+        };
         let cache = self.caches.get_mut(&state).expect("the state was made");
         let inputs = &call.inputs[1..];
         match call.operation {
