@@ -6,8 +6,8 @@
 use crate::values::{Kind, Type};
 
 /// Operations whose lines on the page are no lists of types.
-pub const LISTS: [&str; 5] =
-    ["`mov` of lists", "`mma.sync` m16n8", "`ldmatrix` (the part in registers)", ATOMICS, HINTS];
+pub const LISTS: [&str; 6] =
+    ["`mov` of lists", "`mma.sync` m16n8", "`ldmatrix` (the part in registers)", ATOMICS, HINTS, "`wmma`"];
 pub const HINTS: &str = "`nanosleep and hints`";
 const ATOMICS: &str = "`atom`, `red` (the new value)";
 
@@ -619,6 +619,25 @@ fn warps(list: &mut List) {
                  bar.warp.sync 0xffffffff;"
             );
             list.add((LISTS[2], ""), &[trans], &[n; 4], &vec![Type::B32; count], text);
+        }
+    }
+    // Where values lie in registers is open, so that what is compared is a product of matrices in memory.
+    let halves = Kind::Small(Type::F16x2);
+    for a in ["row", "col"] {
+        for b in ["row", "col"] {
+            let registers = |name| (0..8).map(|i| format!("{name}{i}")).collect::<Vec<_>>().join(", ");
+            let (in_a, in_b) = (registers("a"), registers("b"));
+            let text = format!(
+                ".reg .b32 t, w, a<8>, b<8>, c<4>; mov.u32 w, tile; mad.lo.u32 t, %t, 16, w; and.b32 c0, %t, -32; \
+                 mad.lo.u32 w, c0, 16, w; st.shared.v4.b32 [t], {{$0, $1, $2, $3}}; bar.warp.sync 0xffffffff; \
+                 wmma.load.a.sync.aligned.{a}.m16n16k16.shared.f16 {{{in_a}}}, [w], 16; \
+                 wmma.load.b.sync.aligned.{b}.m16n16k16.shared.f16 {{{in_b}}}, [w], 16; \
+                 wmma.load.c.sync.aligned.row.m16n16k16.shared.f16 {{c0, c1, c2, c3}}, [w], 16; \
+                 wmma.mma.sync.aligned.{a}.{b}.m16n16k16.f16.f16 {{c0, c1, c2, c3}}, {{{in_a}}}, {{{in_b}}}, {{c0, c1, c2, c3}}; \
+                 bar.warp.sync 0xffffffff; wmma.store.d.sync.aligned.row.m16n16k16.shared.f16 [w], {{c0, c1, c2, c3}}, 16; \
+                 bar.warp.sync 0xffffffff; ld.shared.v4.b32 {{$d, $e, $f, $g}}, [t]; bar.warp.sync 0xffffffff;"
+            );
+            list.add((LISTS[5], ""), &[], &[halves; 4], &[Type::F16x2; 4], text);
         }
     }
 }

@@ -486,8 +486,20 @@ fn every_refusal_names_the_line_and_the_thing() {
             "line 16: `mbarrier.arrive.noComplete.shared.b64`: 2 operands",
         ),
         (
+            "wmma.load.a.sync.aligned.row.m8n8k4.f64 {%fd1}, [%rd1];",
+            "line 16: `wmma.load.a.sync.aligned.row.m8n8k4.f64` is not emulated",
+        ),
+        (
+            "wmma.mma.sync.aligned.row.col.m16n16k16.f16.f32 {%r1}, {%r2}, {%r3}, {%f1};",
+            "line 16: `wmma.mma.sync.aligned.row.col.m16n16k16.f16.f32` is not emulated",
+        ),
+        (
             "wmma.load.a.sync.aligned.row.m16n16k16.f16 {%r1}, [%rd1];",
-            "line 16: `wmma.load.a.sync.aligned.row.m16n16k16.f16` is not emulated",
+            "line 16: `wmma.load.a.sync.aligned.row.m16n16k16.f16`: operand `in braces`: another number of registers is expected",
+        ),
+        (
+            "wmma.load.a.sync.aligned.m16n16k16.f16 {%r1}, [%rd1];",
+            "line 16: `wmma.load.a.sync.aligned.m16n16k16.f16` lacks `.row` or `.col`",
         ),
         (
             "tex.2d.v4.f32.f32 {%f1,%f2,%f3,%f4}, [%rd1, {%f1, %f2}];",

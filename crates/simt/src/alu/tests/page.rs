@@ -137,6 +137,13 @@ fn page() -> String {
         "places from the tables of the PTX ISA, and exact binary fractions or integers",
         "exact products; sums in our order",
     );
+    row(
+        "`wmma`: loads, products, stores",
+        "f16, bf16, s8, u8 m16n16k16 m32n8k16 m8n32k16; tf32 m16n16k8",
+        "`.row` `.col` `.satfinite`",
+        "products of whole numbers, in every layout",
+        "as `mma.sync`, of which they are made",
+    );
     row("`ldmatrix` (the part in registers)", "m8n8 b16", "`.trans`", rules, "exact");
     let atomics = "add, min, max, and, or, xor, exch, cas, inc, dec";
     row(

@@ -47,7 +47,7 @@ const VALUES: [Type; 14] = [
     Type::F64,
 ];
 
-const SPACES: [(&str, Space); 8] = [
+pub(super) const SPACES: [(&str, Space); 8] = [
     ("global", Space::Global),
     ("shared", Space::Shared),
     ("shared::cta", Space::Shared),
@@ -61,7 +61,7 @@ const SPACES: [(&str, Space); 8] = [
 const SCOPES: [(&str, Scope); 3] = [("cta", Scope::Block), ("gpu", Scope::Device), ("sys", Scope::Device)];
 
 /// Where an access is, as it is written.
-enum Address {
+pub(super) enum Address {
     /// Register, whether it is wide, and what is added.
     At(Value, bool, i32),
     /// At an offset into the parameters of the kernel, which end at the second.
@@ -149,11 +149,11 @@ impl<'m> Builder<'m> {
     }
 
     /// The space of parameters is local memory, in a function.
-    fn own_space(&self, space: Space) -> Space {
+    pub(super) fn own_space(&self, space: Space) -> Space {
         if space == Space::Param && self.returns.is_some() { Space::Local } else { space }
     }
 
-    fn address(&mut self, operand: &'m Operand, space: Space) -> Result<Address, Error> {
+    pub(super) fn address(&mut self, operand: &'m Operand, space: Space) -> Result<Address, Error> {
         let Operand::Address(parts) = operand else {
             return Err(self.operand("address", "an address in brackets is expected"));
         };

@@ -7,6 +7,7 @@ mod convert;
 mod memory;
 mod newer;
 mod warp;
+mod wmma;
 
 use super::build::{Builder, Named, SINK, Slot, Step, Value};
 use super::syntax::{Operand, Place, Type};
@@ -176,6 +177,7 @@ impl<'m> Builder<'m> {
             | "mbarrier" | "prefetch" | "prefetchu" | "discard" | "applypriority" | "createpolicy" => {
                 self.memory(n, operands)
             }
+            "wmma" => self.wmma(n, operands),
             "activemask" | "shfl" | "vote" | "match" | "redux" | "ldmatrix" | "mma" => {
                 self.of_warp(n, operands)
             }

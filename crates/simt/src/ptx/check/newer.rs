@@ -69,7 +69,6 @@ const NOT_EMULATED: &[&str] = &[
     "vsub",
     "vsub2",
     "vsub4",
-    "wmma",
 ];
 
 /// Modifiers that make any instruction one that is not emulated.
