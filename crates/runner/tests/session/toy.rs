@@ -220,11 +220,14 @@ pub(crate) fn check_honest(session: &mut Session, rows: usize, cols: usize, stat
     {
         assert_close(got, &expected, what);
     }
-    for answer in [answer, gradients] {
+    let answers = [answer, gradients];
+    for answer in &answers {
         assert!(!answer.changed_late && !answer.wrote_outside, "{answer:?}");
         assert!(answer.inputs_changed.is_empty(), "{answer:?}");
-        assert!(answer.wall_s > 0.0 && answer.cpu_s > 0.0, "{answer:?}");
+        assert!(answer.wall_s > 0.0, "{answer:?}");
     }
+    // On a busy machine the kernel's books may have nothing yet of a call of some microseconds, but not of both.
+    assert!(answers.iter().any(|answer| answer.cpu_s > 0.0), "{answers:?}");
 }
 
 pub(crate) const HONEST_PYTHON: &str = r#"
