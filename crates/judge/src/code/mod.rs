@@ -45,6 +45,7 @@ mod report;
 mod scan;
 mod unreachable;
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -101,12 +102,16 @@ pub struct CodeFacts {
 pub fn inspect(files: &[SourceFile], language: Language, entry_points: &[&str]) -> CodeFacts {
     let cpp = Dialect::headers_are_cpp(language, files.iter().map(|file| file.path.as_str()));
     let qualifiers = Qualifiers::of(files, language);
-    let read: Vec<SourceFile> = files
+    let plain: Vec<Option<SourceFile>> = files
         .iter()
-        .map(|file| SourceFile { text: qualifiers.blank(&file.text).into_owned(), ..file.clone() })
+        .map(|file| match qualifiers.blank(&file.text) {
+            Cow::Borrowed(_) => None,
+            Cow::Owned(text) => Some(SourceFile { path: file.path.clone(), text }),
+        })
         .collect();
+    let read = files.iter().zip(&plain).map(|(file, plain)| plain.as_ref().unwrap_or(file));
     let sources: Vec<(&SourceFile, Dialect)> =
-        read.iter().filter_map(|file| Some((file, Dialect::of(&file.path, cpp)?))).collect();
+        read.filter_map(|file| Some((file, Dialect::of(&file.path, cpp)?))).collect();
     let mut facts = CodeFacts::default();
     let mut shared = Shared::default();
     let mut scans = Vec::new();

@@ -219,10 +219,8 @@ impl<'c, 's, 'k> Trial<'c, 's, 'k> {
             self.lengths()?;
         }
         self.bytes()?;
-        self.court.release(self.held.cache)?;
-        if let Some(other) = self.other.take() {
-            self.court.release(other.cache)?;
-            self.other = Some(other);
+        for held in [&self.held].into_iter().chain(&self.other) {
+            self.court.release(held.cache)?;
         }
         Ok(())
     }
@@ -379,7 +377,7 @@ impl<'c, 's, 'k> Trial<'c, 's, 'k> {
     fn explains(&self, flaw: Flaw) -> bool {
         let mut all = Spread::default();
         let mut explains = false;
-        for held in std::iter::once(&self.held).chain(&self.other) {
+        for held in [&self.held].into_iter().chain(&self.other) {
             match self.explains_one(flaw, held, &mut all) {
                 None => return false,
                 Some(wrong) => explains |= wrong,

@@ -244,7 +244,7 @@ impl Plot {
 struct Author<'c> {
     config: &'c Config,
     draw: Draw,
-    /// Of each sequence, in the layer where it is longest.
+    /// Of each sequence, at least as long as in any layer: what one is given alone counts for all.
     lengths: Vec<usize>,
     /// The same of the other cache.
     others: Vec<usize>,

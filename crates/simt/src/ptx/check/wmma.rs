@@ -219,6 +219,9 @@ impl<'m> Builder<'m> {
 
     /// So many rows, or columns, further on.
     fn further(&mut self, begin: &Begin, address: Value, count: usize) -> Result<Value, Error> {
+        if count == 0 {
+            return Ok(address);
+        }
         let bits = self.bits(address);
         let int = if bits == 64 { Int::U64 } else { Int::U32 };
         let count = self.constant(bits, count as u64)?;
