@@ -143,9 +143,33 @@ fn the_corpora_are_as_large_as_the_readme_says() {
     let due = format!(
         "{hostile} exploits, all contained; {honest} honest submissions and {odd} honest but odd, none accused; {defective} defects, all found and named"
     );
+    the_readme_says(&due);
+}
+
+/// So do the pages of the calibration, which another test holds to the judge.
+#[test]
+fn the_calibration_is_as_large_as_the_readme_says() {
+    let counts = ["layer_norm_backward", "fused_softmax_topk", "kv_cache"].map(|challenge| {
+        let page = house().join("docs/calibration").join(challenge).with_extension("md");
+        let page = std::fs::read_to_string(page).expect("the page");
+        let line = page.lines().find(|line| line.contains(" honest variants under ")).expect("the counts");
+        let count_of = |what| line.split_once(what)?.0.rsplit(' ').next().map(str::to_owned);
+        [" honest", " mutants"].map(|what| count_of(what).expect("a count"))
+    });
+    let [honest, mutants] = [0, 1].map(|kind| {
+        let [layer_norm, softmax, kv_cache] = [0, 1, 2].map(|of| &counts[of][kind]);
+        format!("{layer_norm}, {softmax} and {kv_cache}")
+    });
+    the_readme_says(&format!(
+        "{honest} honest variants stay under half their budget in every case, {mutants} broken ones"
+    ));
+}
+
+/// However its lines are broken.
+fn the_readme_says(due: &str) {
     let readme = std::fs::read_to_string(house().join("README.md")).expect("the README");
     let readme = readme.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(readme.contains(&due), "README.md does not say: {due}");
+    assert!(readme.contains(due), "README.md does not say: {due}");
 }
 
 /// The page says what meets each known way to cheat: what it names is there, and no exploit is missing.

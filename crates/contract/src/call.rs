@@ -47,6 +47,9 @@ pub struct Answer {
     pub inputs_changed: Vec<usize>,
     /// Whether bytes around the outputs were written to.
     pub wrote_outside: bool,
+    /// Results of earlier calls that this one changed where their caller holds them, as `y of forward`. Only those are known that a
+    /// submission returns in memory of its own, where somebody looks.
+    pub disturbed: Vec<String>,
     /// Whether outputs changed after the submission said it was done.
     pub changed_late: bool,
 }

@@ -7,29 +7,44 @@ use crate::{Observation, Outcome, Severity};
 /// What a call did besides answering. `inputs` are the names of the operation's inputs, `severity` what a failure
 /// weighs in the case at hand.
 pub fn of_answer(call: &str, inputs: &[&str], answer: &Answer, severity: Severity) -> Vec<Observation> {
-    let mut observations = Vec::new();
-    let mut hold = |check, failed: Option<(Outcome, Option<&'static str>, String)>| {
-        observations.push(match failed {
-            None => Observation::pass(check, None),
-            Some((outcome, suspect, message)) => {
-                Observation { check, outcome, severity, message, suspect, used: None }
-            }
-        });
+    let failed = |check, outcome, severity, suspect: &'static str, message| Observation {
+        check,
+        outcome,
+        severity,
+        message,
+        suspect: Some(suspect),
+        used: None,
     };
-    let changed: Vec<&str> = answer.inputs_changed.iter().map(|&index| inputs[index]).collect();
-    let message = || format!("{call} changed its input {}", changed.join(" and "));
-    hold(
-        "inputs_unchanged",
-        (!changed.is_empty()).then(|| (Outcome::Fail, Some("input_modified"), message())),
-    );
-    let message = || format!("{call} wrote outside its outputs");
-    hold("stays_in_bounds", answer.wrote_outside.then(|| (Outcome::Fail, Some("writes_outside"), message())));
-    let message = || format!("{call} went on writing its outputs after it had said that it was done");
-    hold(
-        "done_when_done",
-        answer.changed_late.then(|| (Outcome::Integrity, Some("work_after_done"), message())),
-    );
-    observations
+    let unchanged = "inputs_unchanged";
+    let unchanged = match answer.inputs_changed.iter().map(|&index| inputs[index]).collect::<Vec<_>>() {
+        changed if changed.is_empty() => Observation::pass(unchanged, None),
+        changed => {
+            let message = format!("{call} changed its input {}", changed.join(" and "));
+            failed(unchanged, Outcome::Fail, severity, "input_modified", message)
+        }
+    };
+    let in_bounds = "stays_in_bounds";
+    let in_bounds = if answer.wrote_outside {
+        let message = format!("{call} wrote outside its outputs");
+        failed(in_bounds, Outcome::Fail, severity, "writes_outside", message)
+    } else if !answer.disturbed.is_empty() {
+        let message = format!(
+            "{call} changed a result that its caller still holds: {}",
+            answer.disturbed.join(" and ")
+        );
+        // It was right when it was returned.
+        failed(in_bounds, Outcome::Fail, severity.min(Severity::Major), "result_overwritten", message)
+    } else {
+        Observation::pass(in_bounds, None)
+    };
+    let done = "done_when_done";
+    let done = if answer.changed_late {
+        let message = format!("{call} went on writing its outputs after it had said that it was done");
+        failed(done, Outcome::Integrity, severity, "work_after_done", message)
+    } else {
+        Observation::pass(done, None)
+    };
+    vec![unchanged, in_bounds, done]
 }
 
 /// A valid call that gave no answer. Only words out of turn are proof of tampering; every other fault is what honest
@@ -75,6 +90,7 @@ mod tests {
             cpu_s: 0.0,
             inputs_changed: vec![],
             wrote_outside: false,
+            disturbed: Vec::new(),
             changed_late: false,
         };
         let outcomes = |answer: &Answer| -> Vec<Outcome> {
@@ -84,6 +100,8 @@ mod tests {
         assert_eq!(outcomes(&good), [Pass, Pass, Pass]);
         assert_eq!(outcomes(&Answer { inputs_changed: vec![1], ..good.clone() }), [Fail, Pass, Pass]);
         assert_eq!(outcomes(&Answer { wrote_outside: true, ..good.clone() }), [Pass, Fail, Pass]);
+        let disturbed = vec!["y of forward".to_owned()];
+        assert_eq!(outcomes(&Answer { disturbed, ..good.clone() }), [Pass, Fail, Pass]);
         assert_eq!(outcomes(&Answer { changed_late: true, ..good }), [Pass, Pass, Integrity]);
     }
 

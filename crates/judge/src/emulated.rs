@@ -511,6 +511,7 @@ impl Subject for Emulated {
             // A write to an input is a fault of its own, and does not happen.
             inputs_changed: Vec::new(),
             wrote_outside: false,
+            disturbed: Vec::new(),
             changed_late: false,
         })
     }

@@ -451,9 +451,10 @@ mod tests {
 
     impl Subject for Clinging {
         fn call(&mut self, _: &Call<'_>) -> Result<Answer, Trouble> {
-            let (outputs, inputs_changed) = (vec![], vec![]);
+            let (outputs, inputs_changed, disturbed) = (vec![], vec![], vec![]);
             let (wrote_outside, changed_late) = (false, false);
-            Ok(Answer { outputs, wall_s: 0.0, cpu_s: 0.0, inputs_changed, wrote_outside, changed_late })
+            let (wall_s, cpu_s) = (0.0, 0.0);
+            Ok(Answer { outputs, wall_s, cpu_s, inputs_changed, wrote_outside, disturbed, changed_late })
         }
         fn release(&mut self, _: StateId) -> Result<(), Trouble> {
             Err(Fault::Deadline { limit_s: 5.0 }.into())

@@ -64,11 +64,12 @@ impl Stand {
         submission: &Submission,
         artefact: &Artefact,
         limits: Limits,
+        purpose: Purpose,
     ) -> Result<Self, Trouble> {
         Ok(match artefact {
             Artefact::Ptx(ptx) => Self::Device(Box::new(on_device(submission, ptx, limits)?)),
             Artefact::Module(_) | Artefact::Library(_) => {
-                Self::Process(Box::new(Dock::start(cage, submission, artefact, limits)?))
+                Self::Process(Box::new(Dock::start(cage, submission, artefact, limits, purpose)?))
             }
         })
     }
@@ -131,7 +132,7 @@ impl<'a> Hearing<'a> {
         let started = Instant::now();
         self.inspect_code();
         watch.phase("building", None);
-        match self.summon(watch) {
+        match self.summon(Purpose::Cases, watch) {
             Ok(stand) => {
                 let plan = self.plan();
                 let examined = match stand {
@@ -234,7 +235,7 @@ impl<'a> Hearing<'a> {
         reference: Option<&Reference<'_>>,
         watch: &dyn Watch,
     ) -> Result<Measured, Trouble> {
-        drop(self.summon(watch)?);
+        drop(self.summon(Purpose::Measuring, watch)?);
         if self.weigh(watch) {
             self.time(reference, watch);
         }
@@ -248,7 +249,7 @@ impl<'a> Hearing<'a> {
         }
         self.measuring = true;
         let started = Instant::now();
-        let weighed = match self.summon(watch) {
+        let weighed = match self.summon(Purpose::Measuring, watch) {
             Ok(Stand::Process(dock)) => self.weigh_process(*dock, watch),
             Ok(Stand::Device(device)) => {
                 self.weigh_device(*device, watch);
@@ -295,7 +296,7 @@ impl<'a> Hearing<'a> {
     }
 
     fn time_process(&mut self, reference: Option<&Reference<'_>>, watch: &dyn Watch) {
-        let mut dock = match self.summon(watch) {
+        let mut dock = match self.summon(Purpose::Measuring, watch) {
             Ok(Stand::Process(dock)) => dock,
             Ok(Stand::Device(_)) => unreachable!("what is emulated is not timed"),
             Err(trouble) => {
@@ -416,7 +417,7 @@ impl<'a> Hearing<'a> {
     }
 
     /// The submission's subject, caged and started.
-    fn summon(&mut self, watch: &dyn Watch) -> Result<Stand, Trouble> {
+    fn summon(&mut self, purpose: Purpose, watch: &dyn Watch) -> Result<Stand, Trouble> {
         let started = Instant::now();
         let artefact = match self.artefact.take() {
             Some(artefact) => artefact,
@@ -424,7 +425,7 @@ impl<'a> Hearing<'a> {
         };
         let artefact = self.artefact.insert(artefact);
         let submission = self.order.workshop.set_apart(&self.submission)?;
-        let stand = Stand::take(&self.order.cage, &submission, artefact, self.rubric.limits)?;
+        let stand = Stand::take(&self.order.cage, &submission, artefact, self.rubric.limits, purpose)?;
         if let Stand::Process(dock) = &stand {
             self.applied = Some(dock.session.applied().clone());
         }
@@ -437,7 +438,7 @@ impl<'a> Hearing<'a> {
     fn summon_on_scales(&mut self) -> Result<Dock, Trouble> {
         let artefact = self.artefact.as_ref().expect("summoned before");
         let submission = self.order.workshop.set_apart(&self.submission)?;
-        Dock::start_on_scales(&self.order.cage, &submission, artefact, self.rubric.limits)
+        Dock::start(&self.order.cage, &submission, artefact, self.rubric.limits, Purpose::Scales)
     }
 
     fn plan(&self) -> Plan {
@@ -487,7 +488,7 @@ impl<'a> Reference<'a> {
     }
 
     fn summon(&self) -> Result<Dock, Trouble> {
-        Dock::start(&self.order.cage, &self.submission, &self.artefact, self.limits)
+        Dock::start(&self.order.cage, &self.submission, &self.artefact, self.limits, Purpose::Measuring)
     }
 
     fn summon_on_gpu(&self, driver: &Path) -> Result<OnGpu, Trouble> {
@@ -535,47 +536,40 @@ pub fn refuse(order: &Order, folder: &Path, manifest: &Manifest, error: &Submiss
     Verdict::new(evidence, &rubric)
 }
 
+/// What a submission is started for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// To be tried: results that it returns are held, as its callers may hold them.
+    Cases,
+    /// To be measured as it is.
+    Measuring,
+    /// To have its memory weighed to the page.
+    Scales,
+}
+
 /// A caged submission as the court's subject. Counts the time spent waiting for it.
-pub struct Dock {
+struct Dock {
     session: Session,
     waited_s: f64,
 }
 
 impl Dock {
     /// Starts a submission in its cage.
-    pub fn start(
+    fn start(
         cage: &Cage,
         submission: &Submission,
         artefact: &Artefact,
         limits: Limits,
-    ) -> Result<Self, Trouble> {
-        Self::start_with(cage, submission, artefact, limits, SessionLimits::default())
-    }
-
-    /// Starts a submission in its cage so that its memory can be weighed to the page.
-    pub fn start_on_scales(
-        cage: &Cage,
-        submission: &Submission,
-        artefact: &Artefact,
-        limits: Limits,
-    ) -> Result<Self, Trouble> {
-        let exact = SessionLimits { exact_memory: true, ..SessionLimits::default() };
-        Self::start_with(cage, submission, artefact, limits, exact)
-    }
-
-    fn start_with(
-        cage: &Cage,
-        submission: &Submission,
-        artefact: &Artefact,
-        limits: Limits,
-        base: SessionLimits,
+        purpose: Purpose,
     ) -> Result<Self, Trouble> {
         let limits = SessionLimits {
             call_s: limits.call_s,
             load_s: limits.load_s,
             memory_bytes: limits.memory_bytes,
             output_bytes: limits.output_bytes,
-            ..base
+            holds_results: purpose == Purpose::Cases,
+            exact_memory: purpose == Purpose::Scales,
+            ..SessionLimits::default()
         };
         let session = Session::start(cage, submission, artefact, limits)?;
         Ok(Self { session, waited_s: 0.0 })
@@ -713,7 +707,7 @@ pub fn replay_submission(
     let limits = Rubric::parse(challenge.rubric()).expect("the rubrics are checked by a test").limits;
     let artefact = order.workshop.make(submission, &|what| watch.step(what))?;
     let submission = order.workshop.set_apart(submission)?;
-    let mut stand = Stand::take(&order.cage, &submission, &artefact, limits)?;
+    let mut stand = Stand::take(&order.cage, &submission, &artefact, limits, Purpose::Cases)?;
     let Some(case) = challenge.case(case) else { return Ok(None) };
     let replay = crate::examine::replay(case.as_ref(), stand.subject(), order.seed);
     let mut replay = replay.map_err(|error: MachineError| Trouble::Machine(error))?;

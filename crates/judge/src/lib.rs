@@ -48,7 +48,7 @@ pub use court::{ArgumentRecord, CallRecord, Court, Exhibit, Record, Subject};
 pub use evidence::{Evidence, JudgeInfo, Machine, Measurement, Repeats, SubmissionInfo};
 pub use examine::{Examined, Replay, Unwatched, Watch, examine, finding, finding_about, replay};
 pub use finding::{Dimension, Finding, Observation, Outcome, Severity};
-pub use hearing::{Dock, Hearing, Order, Reference, describe, refuse, replay_submission};
+pub use hearing::{Hearing, Order, Reference, describe, refuse, replay_submission};
 pub use rubric::{Rubric, RubricError};
 pub use seed::Seed;
 pub use stand_in::enter;

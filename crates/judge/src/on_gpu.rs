@@ -156,6 +156,7 @@ impl OnGpu {
                 // The emulated device watches what is written, and where.
                 inputs_changed: Vec::new(),
                 wrote_outside: false,
+                disturbed: Vec::new(),
                 changed_late: false,
             })
         };

@@ -256,6 +256,7 @@ impl Subject for Zeros {
             cpu_s: 0.0,
             inputs_changed: Vec::new(),
             wrote_outside: false,
+            disturbed: Vec::new(),
             changed_late: false,
         })
     }

@@ -28,6 +28,7 @@ impl Subject for Liar {
             cpu_s: 0.0,
             inputs_changed: self.inputs_changed.clone(),
             wrote_outside: false,
+            disturbed: Vec::new(),
             changed_late: false,
         })
     }

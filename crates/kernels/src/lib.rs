@@ -40,15 +40,27 @@
 //! - Outputs larger than [`stores::STREAMING_THRESHOLD_BYTES`] bypass the caches. Where the next step reads them at
 //!   once and they would have fitted, ask for [`Stores::Cached`].
 
+#![cfg_attr(
+    not(all(feature = "attention", feature = "layer_norm", feature = "softmax_topk")),
+    allow(unused, reason = "vector operations that only a system that is left out needs")
+)]
+
+#[cfg(feature = "attention")]
 pub mod attention;
 mod element;
+#[cfg(feature = "layer_norm")]
 pub mod gradient_check;
 mod isa;
+#[cfg(feature = "attention")]
 pub mod kv_cache;
+#[cfg(feature = "layer_norm")]
 pub mod layer_norm;
+#[cfg(feature = "attention")]
 pub mod rope;
+#[cfg(feature = "softmax_topk")]
 pub mod sampling;
 mod simd;
+#[cfg(feature = "softmax_topk")]
 pub mod softmax_topk;
 pub mod stores;
 

@@ -32,6 +32,8 @@ pub(crate) enum ToHost {
         folder: String,
         /// What to look for in it.
         operations: Vec<String>,
+        /// Whether to hold results that the submission returns in memory of its own, as a caller would, and tell which of them later calls change.
+        holds_results: bool,
     },
     /// A descriptor comes with this: outputs.
     Arena {
@@ -100,13 +102,32 @@ impl Placed {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "t", rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum FromHost {
-    Hello { protocol: u32, runtime: String },
-    Loaded { operations: Vec<String> },
+    Hello {
+        protocol: u32,
+        runtime: String,
+    },
+    Loaded {
+        operations: Vec<String>,
+    },
     Mapped {},
     Ready {},
-    Settled { problem: Option<Problem> },
+    Settled {
+        problem: Option<Problem>,
+        #[serde(default)]
+        disturbed: Vec<Disturbed>,
+    },
     Released {},
-    Failed { problem: Problem },
+    Failed {
+        problem: Problem,
+    },
+}
+
+/// A result of an earlier call that is different now.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Disturbed {
+    pub(crate) operation: String,
+    pub(crate) result: String,
 }
 
 /// Why something did not work, in the host's words.

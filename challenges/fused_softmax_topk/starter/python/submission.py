@@ -3,7 +3,7 @@
 The k largest probabilities of a softmax over a large vocabulary, and where they are, without ever
 storing the probabilities of a whole row.
 
-Arrays are numpy arrays, row-major. Do not write to an argument. Raise an exception to refuse an input.
+Arrays are numpy arrays, row-major. Do not write to an argument, nor to what you returned before. Raise an exception to refuse an input.
 """
 
 import numpy as np

@@ -3,7 +3,7 @@
 A cache of keys and values for autoregressive decoding: ragged batches, several layers, grouped
 queries, and attention that gives the same answer however the tokens came in.
 
-Arrays are numpy arrays, row-major. Do not write to an argument. Raise an exception to refuse an input.
+Arrays are numpy arrays, row-major. Do not write to an argument, nor to what you returned before. Raise an exception to refuse an input.
 """
 
 import numpy as np

@@ -3,7 +3,7 @@
 Layer normalisation over the last axis: a forward pass that returns a cache, and a hand-derived
 backward pass that needs nothing else.
 
-Arrays are numpy arrays, row-major. Do not write to an argument. Raise an exception to refuse an input.
+Arrays are numpy arrays, row-major. Do not write to an argument, nor to what you returned before. Raise an exception to refuse an input.
 """
 
 import numpy as np

@@ -7,7 +7,7 @@ use crate::{Challenge, Field, Kind};
 pub(super) fn starter(challenge: &Challenge) -> String {
     let mut text = format!("\"\"\"{}.\n\n", challenge.title);
     text += &wrap(challenge.summary, 100, "");
-    text += "\nArrays are numpy arrays, row-major. Do not write to an argument. Raise an exception to refuse an input.\n\"\"\"\n\nimport numpy as np\n";
+    text += "\nArrays are numpy arrays, row-major. Do not write to an argument, nor to what you returned before. Raise an exception to refuse an input.\n\"\"\"\n\nimport numpy as np\n";
     for operation in challenge.operations {
         let names = |fields: &[Field]| fields.iter().map(|field| field.name).collect::<Vec<_>>().join(", ");
         text += &format!("\n\ndef {}({}):\n    \"\"\"", operation.name, names(operation.inputs));

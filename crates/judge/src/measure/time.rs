@@ -256,6 +256,7 @@ mod tests {
                 cpu_s: wall_s - self.waits,
                 inputs_changed: vec![],
                 wrote_outside: false,
+                disturbed: Vec::new(),
                 changed_late: false,
             })
         }

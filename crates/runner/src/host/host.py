@@ -10,6 +10,7 @@ import sys
 sys.path.extend(json.loads(sys.argv[1]))
 
 import _socket
+import collections
 import ctypes
 import gc
 import importlib.util
@@ -23,6 +24,8 @@ import numpy as np
 PROTOCOL = 2
 PACKET_BYTES = 64 << 10
 MESSAGE_CHARS = 2000
+HELD_RESULTS = 64
+HELD_BYTES = 16 << 20
 JUDGE = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET, 0, 3)
 DONE = struct.Struct("=4s12sII")
 
@@ -162,9 +165,10 @@ class Call:
     """One call, prepared: everything that need not be timed is done here."""
 
     def __init__(self, module, states, inputs, outputs, message):
-        self.function = getattr(module, message["operation"], None)
+        self.operation = message["operation"]
+        self.function = getattr(module, self.operation, None)
         if not callable(self.function):
-            raise Failure("load", f"`{message['operation']}` is missing")
+            raise Failure("load", f"`{self.operation}` is missing")
         self.arguments = []
         for argument in message["inputs"]:
             ((kind, value),) = argument.items()
@@ -203,7 +207,41 @@ class Call:
         self.value = value
 
 
-def answer(call, states):
+class Held:
+    """Results of the last calls where the submission returned them, as a caller may still hold them, each with the bytes it came with."""
+
+    def __init__(self):
+        self.results = collections.deque()
+        self.bytes = 0
+
+    def disturbed(self):
+        """Which are no longer what they were. Each is told once."""
+        told, still = [], collections.deque()
+        for operation, name, result, was in self.results:
+            if result.tobytes() == was:
+                still.append((operation, name, result, was))
+                continue
+            self.bytes -= len(was)
+            if {"operation": operation, "result": name} not in told:
+                told.append({"operation": operation, "result": name})
+        self.results = still
+        return told
+
+    def take(self, call):
+        inputs = [argument for argument in call.arguments if isinstance(argument, np.ndarray)]
+        for (name, place), value in zip(call.results, call.value):
+            if place is None or place.nbytes > HELD_BYTES:
+                continue
+            result = as_array(value, name, place)
+            # Part of an input is its caller's, who may write to it.
+            if not any(np.may_share_memory(result, one) for one in inputs):
+                self.results.append((call.operation, name, result, result.tobytes()))
+                self.bytes += result.nbytes
+        while len(self.results) > HELD_RESULTS or self.bytes > HELD_BYTES:
+            self.bytes -= len(self.results.popleft()[3])
+
+
+def answer(call, states, held):
     """From GO to the end of the call."""
     # Bound now: between GO and DONE every look-up counts.
     read, write, run, pack = os.read, os.write, call.run, DONE.pack
@@ -223,13 +261,17 @@ def answer(call, states):
     if problem is None and call.makes is not None:
         position, state = call.makes
         states[state] = call.value[position]
+    disturbed = []
+    if held is not None and problem is None:
+        disturbed = held.disturbed()
+        held.take(call)
     # Gone before the judge hears of it: it may look at our memory next, and only states are to be in it.
     call.__dict__.clear()
-    say("settled", problem=problem)
+    say("settled", problem=problem, disturbed=disturbed)
 
 
 def serve():
-    module, outputs, states = None, None, {}
+    module, outputs, states, held = None, None, {}, None
     say("hello", protocol=PROTOCOL, runtime=f"CPython {sys.version.split()[0]}, numpy {np.__version__}")
     while True:
         packet, ancillary, _, _ = JUDGE.recvmsg(PACKET_BYTES, _socket.CMSG_SPACE(4))
@@ -240,6 +282,7 @@ def serve():
         try:
             if kind == "load":
                 module = load(message)
+                held = Held() if message["holds_results"] else None
                 say("loaded", operations=[name for name in message["operations"] if callable(getattr(module, name, None))])
             elif kind == "arena":
                 outputs = None
@@ -254,7 +297,7 @@ def serve():
                 finally:
                     os.close(inputs)
                 say("ready")
-                answer(call, states)
+                answer(call, states, held)
                 call = None
             elif kind == "release":
                 del states[message["id"]]

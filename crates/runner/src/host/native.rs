@@ -209,7 +209,7 @@ impl Host {
                 _ => format!("status {status}, without a message"),
             },
         });
-        FromHost::Settled { problem }
+        FromHost::Settled { problem, disturbed: Vec::new() }
     }
 }
 

@@ -9,7 +9,7 @@ use super::verify::{Handed, Watched};
 use super::{Session, SessionLimits};
 use crate::arena::{Access, GUARD_BYTES, PAGE_BYTES, Shared, Slot, lay_out, roomy};
 use crate::gauge::{self, Memory};
-use crate::wire::{Expected, FromHost, Input, Place, Placed, Prepare, ToHost, fixed};
+use crate::wire::{Disturbed, Expected, FromHost, Input, Place, Placed, Prepare, ToHost, fixed};
 use crate::{MachineError, Trouble};
 
 /// A call that the host is ready for.
@@ -188,11 +188,16 @@ impl Session {
         let settle = fixed::settle(id, nonce);
         let sent = self.host.link.send(&settle);
         self.host.said(&self.limits, "settling the call", sent)?;
-        match self.hear(self.limits.load_s)? {
-            FromHost::Settled { problem: None } if !failed => {}
-            FromHost::Settled { problem: Some(problem) } if failed => return Err(self.failed(problem)),
+        let disturbed = match self.hear(self.limits.load_s)? {
+            FromHost::Settled { problem: None, disturbed } if !failed && self.are_results(&disturbed) => {
+                disturbed
+                    .iter()
+                    .map(|Disturbed { operation, result }| format!("{result} of {operation}"))
+                    .collect()
+            }
+            FromHost::Settled { problem: Some(problem), .. } if failed => return Err(self.failed(problem)),
             other => return Err(self.tampered("an account of the call", &other)),
-        }
+        };
         self.host.states.extend(call.makes);
         match may_keep(call) {
             true => self.host.arenas.hold(inputs),
@@ -200,9 +205,18 @@ impl Session {
         }
         let arena = self.host.arenas.outputs.as_ref().expect("as above");
         let changed_late = seen != copied || watched.sample(arena) != copied;
-        let answer = Answer { outputs, wall_s, cpu_s, inputs_changed, wrote_outside, changed_late };
+        let answer =
+            Answer { outputs, wall_s, cpu_s, inputs_changed, wrote_outside, disturbed, changed_late };
         let peak = peak.map_err(|error| self.host.unread(&self.limits, error))?;
         Ok((answer, peak.unwrap_or(0)))
+    }
+
+    /// Whether these are results that the contract has: what a host says is shown to people.
+    fn are_results(&self, disturbed: &[Disturbed]) -> bool {
+        disturbed.iter().all(|Disturbed { operation, result }| {
+            let operation = self.challenge.operation(operation);
+            operation.is_some_and(|operation| operation.outputs.iter().any(|field| field.name == result))
+        })
     }
 
     /// Seconds that the host has worked since: of many threads, no longer than it has been.

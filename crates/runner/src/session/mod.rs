@@ -57,6 +57,9 @@ pub struct SessionLimits {
     /// Whether the C library's allocator gives back at once what is freed. Memory can then be weighed to the page, and
     /// large allocations are slow.
     pub exact_memory: bool,
+    /// Whether results that it returns in memory of its own are held beyond the next calls, as a caller may hold them, to see whether these
+    /// change them. It takes memory and time of the submission's process.
+    pub holds_results: bool,
 }
 
 impl Default for SessionLimits {
@@ -70,6 +73,7 @@ impl Default for SessionLimits {
             threads: 1,
             cores: None,
             exact_memory: false,
+            holds_results: false,
         }
     }
 }

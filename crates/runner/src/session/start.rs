@@ -170,6 +170,7 @@ impl Host {
             entry: text(&plan.entry)?,
             folder: text(&plan.folder)?,
             operations: plan.operations.clone(),
+            holds_results: limits.holds_results,
         };
         let sent = self.link.send_json(&load);
         self.said(limits, "talking to the host", sent)?;

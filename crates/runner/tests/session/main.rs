@@ -3,6 +3,7 @@
 mod builds;
 mod cuda;
 mod faults;
+mod held;
 mod hostile;
 mod memory;
 mod round_trips;

@@ -223,7 +223,7 @@ pub(crate) fn check_honest(session: &mut Session, rows: usize, cols: usize, stat
     let answers = [answer, gradients];
     for answer in &answers {
         assert!(!answer.changed_late && !answer.wrote_outside, "{answer:?}");
-        assert!(answer.inputs_changed.is_empty(), "{answer:?}");
+        assert!(answer.inputs_changed.is_empty() && answer.disturbed.is_empty(), "{answer:?}");
         assert!(answer.wall_s > 0.0, "{answer:?}");
     }
     // On a busy machine the kernel's books may have nothing yet of a call of some microseconds, but not of both.

@@ -69,6 +69,7 @@ impl Subject for InProcess {
             cpu_s: 0.0,
             inputs_changed: if self.topk.has(Defect::InputModified) { vec![0] } else { Vec::new() },
             wrote_outside: self.topk.has(Defect::WritesOutside),
+            disturbed: Vec::new(),
             changed_late: self.topk.has(Defect::WritesLate),
         })
     }

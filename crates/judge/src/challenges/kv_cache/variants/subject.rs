@@ -136,6 +136,7 @@ impl Subject for InProcess {
             cpu_s: 0.0,
             inputs_changed: if modified { vec![2] } else { Vec::new() },
             wrote_outside: false,
+            disturbed: Vec::new(),
             changed_late: false,
         })
     }

@@ -307,6 +307,7 @@ impl Subject for InProcess {
             cpu_s: 0.0,
             inputs_changed: if dirty { vec![0] } else { Vec::new() },
             wrote_outside: self.variant.has(Defect::WritesOutside),
+            disturbed: Vec::new(),
             changed_late: self.variant.has(Defect::WritesLate),
         })
     }
