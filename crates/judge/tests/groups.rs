@@ -475,13 +475,15 @@ fn products(module: &Module) {
     let half: Write = |x| f16::from_f32(x as f32).to_ne_bytes().to_vec();
     let brain: Write = |x| bf16::from_f32(x as f32).to_ne_bytes().to_vec();
     let float: Write = |x| (x as f32).to_ne_bytes().to_vec();
+    let double: Write = |x| f64::from(x).to_ne_bytes().to_vec();
     let byte: Write = |x| vec![x as i8 as u8];
     let unsigned: Write = |x| vec![x.unsigned_abs() as u8 * 8];
     let int: Write = |x| x.to_ne_bytes().to_vec();
     let from_float: Read = |bytes| floats(bytes).into_iter().map(|x| x as i32).collect();
     let from_half: Read =
         |bytes| values(bytes, f16::from_ne_bytes).into_iter().map(|x| x.to_f32() as i32).collect();
-    let table: [(&str, [usize; 3], Write, Write, Read); 11] = [
+    let from_double: Read = |bytes| values(bytes, f64::from_ne_bytes).into_iter().map(|x| x as i32).collect();
+    let table: [(&str, [usize; 3], Write, Write, Read); 12] = [
         ("product_f16", [16, 16, 16], half, float, from_float),
         ("product_f16_tall", [32, 8, 16], half, float, from_float),
         ("product_f16_wide", [8, 32, 16], half, float, from_float),
@@ -493,6 +495,7 @@ fn products(module: &Module) {
         ("product_s8", [16, 16, 16], byte, int, ints),
         ("product_u8_tall", [32, 8, 16], unsigned, int, ints),
         ("product_s8_wide", [8, 32, 16], byte, int, ints),
+        ("product_f64", [8, 8, 4], double, double, from_double),
     ];
     for (name, [rows, columns, inner], write, write_sums, read) in table {
         let digits = if name.contains("f16_f16") { 7 } else { 20 };

@@ -683,14 +683,14 @@ pub enum Mbarrier {
 pub(crate) const COUNT_BITS: u8 = 20;
 pub(crate) const PENDING_AT: u8 = COUNT_BITS;
 
-/// Matrix products of a warp, `d = a b + c`, with `a` of 16 rows and `b` of 8 columns.
+/// Matrix products of a warp, `d = a b + c`, with `a` of 16 rows, or 8 of f64, and `b` of 8 columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Mma {
-    /// The inner dimension: 4, 8, 16, 32 or 64.
-    pub k: u8,
+    /// The inner dimension: a power of 2 from 4 to 256.
+    pub k: u16,
     /// What `a` and `b` hold.
     pub input: MmaInput,
-    /// Whether `c` and `d` are f16, and not f32 or s32.
+    /// Whether `c` and `d` are f16, and not f32, f64 or s32.
     pub half: bool,
     /// Whether s32 sums are clamped.
     pub saturate: bool,
@@ -707,6 +707,11 @@ pub enum MmaInput {
     I8(bool, bool),
     /// Half bytes; whether `a` and `b` are signed.
     I4(bool, bool),
+    /// Single bits, of which those are counted that both have set, or else those that differ.
+    B1 {
+        both: bool,
+    },
+    F64,
 }
 
 /// An asynchronous copy from global to shared memory.

@@ -6,11 +6,12 @@ use support::{kernel, kinds, run, u32s};
 use tribunal_simt::launch::Schedule;
 use tribunal_simt::memory::{Buffer, Memory, Pointer, Role};
 
-const SHAPES: [(&str, [usize; 3]); 4] = [
+const SHAPES: [(&str, [usize; 3]); 5] = [
     ("m16n16k16", [16, 16, 16]),
     ("m32n8k16", [32, 8, 16]),
     ("m8n32k16", [8, 32, 16]),
     ("m16n16k8", [16, 16, 8]),
+    ("m8n8k4", [8, 8, 4]),
 ];
 
 /// Types of `a` and `b` and of sums, the types of a product as they are written, and registers of `a`, `b` and sums in each shape.
@@ -18,64 +19,73 @@ struct Types {
     input: &'static str,
     sums: &'static str,
     product: &'static str,
-    registers: [[usize; 3]; 4],
+    registers: [[usize; 3]; 5],
 }
 
-const TYPES: [Types; 6] = [
+const TYPES: [Types; 7] = [
     Types {
         input: "f16",
         sums: "f32",
         product: "f32.f32",
-        registers: [[8, 8, 8], [8, 8, 8], [8, 8, 8], [0; 3]],
+        registers: [[8, 8, 8], [8, 8, 8], [8, 8, 8], [0; 3], [0; 3]],
     },
     Types {
         input: "f16",
         sums: "f16",
         product: "f16.f16",
-        registers: [[8, 8, 4], [8, 8, 4], [8, 8, 4], [0; 3]],
+        registers: [[8, 8, 4], [8, 8, 4], [8, 8, 4], [0; 3], [0; 3]],
     },
     Types {
         input: "bf16",
         sums: "f32",
         product: "f32.bf16.bf16.f32",
-        registers: [[4, 4, 8], [8, 2, 8], [2, 8, 8], [0; 3]],
+        registers: [[4, 4, 8], [8, 2, 8], [2, 8, 8], [0; 3], [0; 3]],
     },
     Types {
         input: "tf32",
         sums: "f32",
         product: "f32.tf32.tf32.f32",
-        registers: [[0; 3], [0; 3], [0; 3], [4, 4, 8]],
+        registers: [[0; 3], [0; 3], [0; 3], [4, 4, 8], [0; 3]],
     },
     Types {
         input: "s8",
         sums: "s32",
         product: "s32.s8.s8.s32",
-        registers: [[2, 2, 8], [4, 1, 8], [1, 4, 8], [0; 3]],
+        registers: [[2, 2, 8], [4, 1, 8], [1, 4, 8], [0; 3], [0; 3]],
     },
     Types {
         input: "u8",
         sums: "s32",
         product: "satfinite.s32.u8.u8.s32",
-        registers: [[2, 2, 8], [4, 1, 8], [1, 4, 8], [0; 3]],
+        registers: [[2, 2, 8], [4, 1, 8], [1, 4, 8], [0; 3], [0; 3]],
+    },
+    Types {
+        input: "f64",
+        sums: "f64",
+        product: "rn.f64.f64.f64.f64",
+        registers: [[0; 3], [0; 3], [0; 3], [0; 3], [1, 1, 2]],
     },
 ];
 
 /// A whole number below 2048 as the bits of a type.
-fn bits(ty: &str, value: i32) -> u32 {
+fn bits(ty: &str, value: i32) -> u64 {
     let float = (value as f32).to_bits();
-    match ty {
+    let narrow = match ty {
+        "f64" => return f64::from(value).to_bits(),
         "f16" if value == 0 => 0,
         "f16" => float >> 16 & 0x8000 | ((float >> 23 & 0xff) - 112) << 10 | float >> 13 & 0x3ff,
         "bf16" => float >> 16,
         "f32" | "tf32" => float,
         _ => value as u32,
-    }
+    };
+    narrow.into()
 }
 
 fn bytes_of(ty: &str) -> usize {
     match ty {
         "s8" | "u8" => 1,
         "f16" | "bf16" => 2,
+        "f64" => 8,
         _ => 4,
     }
 }
@@ -129,8 +139,9 @@ impl Matrix {
     }
 }
 
-fn registers(first: usize, count: usize) -> String {
-    let names: Vec<String> = (first..first + count).map(|index| format!("%r{index}")).collect();
+fn registers(ty: &str, first: usize, count: usize) -> String {
+    let kind = if ty == "f64" { "fd" } else { "r" };
+    let names: Vec<String> = (first..first + count).map(|index| format!("%{kind}{index}")).collect();
     format!("{{{}}}", names.join(", "))
 }
 
@@ -160,7 +171,8 @@ fn products_of_every_shape_type_and_layout_are_right() {
                         of.stride()
                     )
                 };
-                let [in_a, in_b, in_c] = [registers(0, of_a), registers(8, of_b), registers(16, of_sums)];
+                let [in_a, in_b, in_c] = [(0, of_a), (8, of_b), (16, of_sums)]
+                    .map(|(first, count)| registers(types.input, first, count));
                 let body = [
                     (0..4).map(|index| format!("ld.param.u64 %rd{index}, [p{index}];\n")).collect(),
                     load("a", &a, in_a.clone(), "%rd0"),
@@ -202,7 +214,7 @@ fn products_of_every_shape_type_and_layout_are_right() {
             }
         }
     }
-    assert_eq!(tried, 16 * (5 * 3 + 1));
+    assert_eq!(tried, 16 * (5 * 3 + 2));
 }
 
 /// Through shared memory, by an address in a register of 32 bits, and what every lane does with its values.

@@ -693,6 +693,23 @@ fn products(list: &mut List) {
             }
         }
     }
+    let whole = |list: &mut List, modifier, operands: &[Kind], results: &[Type], rule, text: String| {
+        list.add((LISTS[1], ""), &[modifier], operands, results, text).threads(1024).rule(rule);
+    };
+    for (k, a, b, c) in
+        [(128, "$0, $1", "$2", "$3, $4, $5, $6"), (256, "$0, $1, $2, $3", "$4, $5", "$6, $7, $8, $9")]
+    {
+        for logic in [".and.popc", ".xor.popc"] {
+            let text = format!(
+                "mma.sync.aligned.m16n8k{k}.row.col.s32.b1.b1.s32{logic} {{$d, $e, $f, $g}}, {{{a}}}, {{{b}}}, {{{c}}};"
+            );
+            whole(list, logic, &vec![Kind::Int(32); 4 + 3 * k / 128], &[Type::B32; 4], Rule::Page, text);
+        }
+    }
+    for (kind, rule) in [(Kind::Small(Type::F64), Rule::Page), (Kind::Tame(Type::F64), Rule::Sums)] {
+        let text = "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {$d, $e}, {$0}, {$1}, {$2, $3};";
+        whole(list, "", &[kind; 4], &[Type::F64; 2], rule, text.to_owned());
+    }
 }
 
 fn atomics(list: &mut List) {

@@ -229,6 +229,7 @@ fn small(random: &mut Random, of: Type) -> u64 {
     match of {
         Type::F16 => half::f16::from_f32(value).to_bits().into(),
         Type::Bf16 => half::bf16::from_f32(value).to_bits().into(),
+        Type::F64 => f64::from(value).to_bits(),
         _ => value.to_bits().into(),
     }
 }

@@ -7,16 +7,18 @@
 //! - of `b`, in row `4 n r + n place + j` and column `group`,
 //! - of `c` and `d`, with two values to a pair of registers or to one of halves, in row `group + 8 (r / 2)` and column `2 place + r % 2`.
 //!
+//! Of f64 there are half as many rows: a lane has a value of `a`, one of `b` and two of `c`.
+//!
 //! Products of floats are exact. They are added to `c` one after the other, from the first column of `a` to the last, and each sum is
 //! rounded to the nearest f32; sums of halves are rounded to halves at the end. Hardware adds several products at once, aligns them to the
-//! largest and cuts off what lies below: its last bits differ. Sums of integers are exact.
+//! largest and cuts off what lies below: its last bits differ. Sums of f64 are rounded to f64 in that order. Sums of integers are exact.
 
 use crate::program::{Inst, Mma, MmaInput, Reg};
 use crate::registers::Registers;
 
-use super::float::bits32;
+use super::float::{bits32, bits64};
 use super::half;
-use super::lanes::{get32, lanes, put32};
+use super::lanes::{get32, get64, lanes, put32, put64};
 
 const ROWS: usize = 16;
 const COLUMNS: usize = 8;
@@ -39,6 +41,8 @@ pub fn mma(mma: Mma, inst: &Inst, lists: &[Box<[Reg]>], regs: &mut Registers, ma
         }
         MmaInput::I8(a, b) => integers::<32>(mma, 8, (a, b), inst, lists, regs, mask),
         MmaInput::I4(a, b) => integers::<64>(mma, 4, (a, b), inst, lists, regs, mask),
+        MmaInput::B1 { both } => single_bits(mma, both, inst, lists, regs, mask),
+        MmaInput::F64 => doubles(inst, lists, regs, mask),
     }
     if mask == u32::MAX { 0 } else { mask }
 }
@@ -168,6 +172,49 @@ fn integers<const K: usize>(
             (if mma.saturate { c.saturating_add(sum) } else { c.wrapping_add(sum) }) as u32
         });
         put32(regs, to, mask, values);
+    }
+}
+
+/// Bits are counted by words: that a register holds 32 of a row or a column is all that matters.
+fn single_bits(mma: Mma, both: bool, inst: &Inst, lists: &[Box<[Reg]>], regs: &mut Registers, mask: u32) {
+    let [a, b, c, d] = [inst.a, inst.b, inst.c, inst.d].map(|list| &*lists[list.index()]);
+    let words = usize::from(mma.k) / 32;
+    let count = |regs: &Registers, row: usize, column: usize| -> u32 {
+        let of_word = |word: usize| {
+            let a = get32(regs, a[word / 4 * 2 + row / 8])[row % 8 * 4 + word % 4];
+            let b = get32(regs, b[word / 4])[column * 4 + word % 4];
+            if both { a & b } else { a ^ b }.count_ones()
+        };
+        (0..words).map(of_word).sum()
+    };
+    let sums: [_; 4] = std::array::from_fn(|i| {
+        let c = get32(regs, c[i]);
+        lanes!(|lane| {
+            let (row, column) = place(lane, i);
+            c[lane].wrapping_add(count(regs, row, column))
+        })
+    });
+    for (&to, values) in d.iter().zip(sums) {
+        put32(regs, to, mask, values);
+    }
+}
+
+fn doubles(inst: &Inst, lists: &[Box<[Reg]>], regs: &mut Registers, mask: u32) {
+    let [a, b, c, d] = [inst.a, inst.b, inst.c, inst.d].map(|list| &*lists[list.index()]);
+    let (a, b) = (get64(regs, a[0]), get64(regs, b[0]));
+    let sums: [_; 2] = std::array::from_fn(|i| {
+        let c = get64(regs, c[i]);
+        lanes!(|lane| {
+            let (row, column) = place(lane, i);
+            let (a, b) = (&a[4 * row..4 * row + 4], &b[4 * column..4 * column + 4]);
+            let sum = a.iter().zip(b).fold(f64::from_bits(c[lane]), |sum, (&a, &b)| {
+                f64::from_bits(a).mul_add(f64::from_bits(b), sum)
+            });
+            bits64(sum)
+        })
+    });
+    for (&to, values) in d.iter().zip(sums) {
+        put64(regs, to, mask, values);
     }
 }
 

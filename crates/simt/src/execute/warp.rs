@@ -8,7 +8,7 @@ use crate::alu;
 use crate::fault::Kind;
 use crate::launch::{MULTIPROCESSORS, Schedule};
 use crate::memory::POISON;
-use crate::program::{Inst, Kernel, LANES, NEVER, Op, Order, Preset, Reg, Scope, Special};
+use crate::program::{Inst, Kernel, LANES, MmaInput, NEVER, Op, Order, Preset, Reg, Scope, Special};
 use crate::registers::Registers;
 
 use super::Machine;
@@ -791,12 +791,19 @@ impl Warp {
                     // What it gets is undefined. Hardware gives it its own.
                     if machine.fill != POISON {
                         let got = u32::from_ne_bytes([machine.fill; 4]);
-                        let results = match inst.op {
-                            Op::Mma(_) => &*machine.kernel.lists[inst.d.index()],
-                            _ => std::slice::from_ref(&inst.d),
+                        let (results, wide) = match inst.op {
+                            Op::Mma(mma) => {
+                                (&*machine.kernel.lists[inst.d.index()], mma.input == MmaInput::F64)
+                            }
+                            _ => (std::slice::from_ref(&inst.d), false),
                         };
                         for reg in results.iter().filter(|reg| **reg != Reg::NONE) {
-                            lanes(strays).for_each(|lane| self.regs.w32[reg.index()][lane] = got);
+                            lanes(strays).for_each(|lane| match wide {
+                                true => {
+                                    self.regs.w64[reg.index()][lane] = u64::from(got) << 32 | u64::from(got)
+                                }
+                                false => self.regs.w32[reg.index()][lane] = got,
+                            });
                         }
                     }
                 }

@@ -386,6 +386,16 @@ fn each_instruction_is_one_operation() {
         ("mma.sync.aligned.m16n8k32.row.col.s32.s4.u4.s32 {%r1,%r2,%r3,%r4},{%r5,%r6},{%r9},{0,0,0,0}", {
             Op::Mma(Mma { k: 32, input: MmaInput::I4(true, false), half: false, saturate: false })
         }),
+        (
+            "mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.and.popc {%r1,%r2,%r3,%r4},{%r5,%r6,%r7,%r8},{%r9,%r10},{%r1,%r2,%r3,%r4}",
+            {
+                let input = MmaInput::B1 { both: true };
+                Op::Mma(Mma { k: 256, input, half: false, saturate: false })
+            },
+        ),
+        ("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%fd1,%fd2},{%fd3},{%fd4},{%fd1,%fd2}", {
+            Op::Mma(Mma { k: 4, input: MmaInput::F64, half: false, saturate: false })
+        }),
         // Control.
         ("bar.sync 0", Op::Barrier(Barrier::Sync, true)),
         ("barrier.cta.sync.aligned 1, 64", Op::Barrier(Barrier::Sync, true)),
@@ -486,8 +496,16 @@ fn every_refusal_names_the_line_and_the_thing() {
             "line 16: `mbarrier.arrive.noComplete.shared.b64`: 2 operands",
         ),
         (
-            "wmma.load.a.sync.aligned.row.m8n8k4.f64 {%fd1}, [%rd1];",
-            "line 16: `wmma.load.a.sync.aligned.row.m8n8k4.f64` is not emulated",
+            "wmma.mma.sync.aligned.row.col.m8n8k4.rz.f64.f64.f64.f64 {%fd1,%fd2},{%fd3},{%fd4},{%fd1,%fd2};",
+            "line 16: `wmma.mma.sync.aligned.row.col.m8n8k4.rz.f64.f64.f64.f64` is not emulated",
+        ),
+        (
+            "mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32 {%f1},{%r1},{%r2},{%f1};",
+            "line 16: `mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32` is not emulated",
+        ),
+        (
+            "mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%fd1},{%fd2},{%fd3},{%fd4};",
+            "line 16: `mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64` needs sm_90, which is not emulated",
         ),
         (
             "wmma.mma.sync.aligned.row.col.m16n16k16.f16.f32 {%r1}, {%r2}, {%r3}, {%f1};",

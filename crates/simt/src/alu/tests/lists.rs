@@ -1,6 +1,6 @@
 //! Operations on lists of registers.
 
-use super::exact::{BF16, F16, F32, Format, Fraction};
+use super::exact::{BF16, F16, F32, F64, Format, Fraction};
 use super::{REGISTERS, Random, garbage, same, step};
 use crate::program::{Bits, Float, Guard, Inst, Mma, MmaInput, Op, Reg, Round};
 use crate::registers::Registers;
@@ -67,7 +67,7 @@ fn packed() {
 }
 
 /// Where a value of `a` is: from the tables of the PTX ISA, shape by shape. Lane, index of the value within the lane.
-fn place_a(bits: u32, k: u8, lane: usize, i: usize) -> (usize, usize) {
+fn place_a(bits: u32, k: u16, lane: usize, i: usize) -> (usize, usize) {
     let (group, thread) = (lane >> 2, lane % 4);
     let upper = match (bits, k) {
         (32, 4) => i == 1,
@@ -78,6 +78,8 @@ fn place_a(bits: u32, k: u8, lane: usize, i: usize) -> (usize, usize) {
         (8, 32) => !(i < 4 || (8..12).contains(&i)),
         (4, 32) => i >= 8,
         (4, 64) => !(i < 8 || (16..24).contains(&i)),
+        (1, 128) => i >= 32,
+        (1, 256) => !(i < 32 || (64..96).contains(&i)),
         _ => unreachable!("no such shape"),
     };
     let column = match (bits, k) {
@@ -88,12 +90,14 @@ fn place_a(bits: u32, k: u8, lane: usize, i: usize) -> (usize, usize) {
         (8, 16) => thread * 4 + (i & 3),
         (8, 32) => thread * 4 + (i & 3) + if i < 8 { 0 } else { 16 },
         (4, 32) => thread * 8 + (i & 7),
-        _ => thread * 8 + (i & 7) + if i < 16 { 0 } else { 32 },
+        (4, 64) => thread * 8 + (i & 7) + if i < 16 { 0 } else { 32 },
+        (1, 128) => thread * 32 + (i & 0x1f),
+        _ => thread * 32 + (i & 0x1f) + if i < 64 { 0 } else { 128 },
     };
     (group + if upper { 8 } else { 0 }, column)
 }
 
-fn place_b(bits: u32, k: u8, lane: usize, i: usize) -> (usize, usize) {
+fn place_b(bits: u32, k: u16, lane: usize, i: usize) -> (usize, usize) {
     let thread = lane % 4;
     let row = match (bits, k) {
         (32, 4) => thread,
@@ -103,7 +107,9 @@ fn place_b(bits: u32, k: u8, lane: usize, i: usize) -> (usize, usize) {
         (8, 16) => thread * 4 + i,
         (8, 32) => thread * 4 + (i & 3) + if i < 4 { 0 } else { 16 },
         (4, 32) => thread * 8 + i,
-        _ => thread * 8 + (i & 7) + if i < 8 { 0 } else { 32 },
+        (4, 64) => thread * 8 + (i & 7) + if i < 8 { 0 } else { 32 },
+        (1, 128) => thread * 32 + i,
+        _ => thread * 32 + (i & 0x1f) + if i < 32 { 0 } else { 128 },
     };
     (row, lane >> 2)
 }
@@ -114,6 +120,8 @@ fn width(input: MmaInput) -> u32 {
         MmaInput::Tf32 => 32,
         MmaInput::I8(..) => 8,
         MmaInput::I4(..) => 4,
+        MmaInput::B1 { .. } => 1,
+        MmaInput::F64 => unreachable!("has a test of its own"),
     }
 }
 
@@ -138,6 +146,10 @@ fn products() {
             shapes.extend([32, 64].map(|k| Mma { k, input: MmaInput::I4(a, b), half: false, saturate }));
         }
     }
+    for both in [false, true] {
+        let input = MmaInput::B1 { both };
+        shapes.extend([128, 256].map(|k| Mma { k, input, half: false, saturate: false }));
+    }
     for (seed, mma) in shapes.into_iter().enumerate() {
         let mut random = Random(seed as u64);
         for _ in 0..4 {
@@ -148,7 +160,7 @@ fn products() {
 
 fn try_product(mma: Mma, random: &mut Random) {
     let width = width(mma.input);
-    let a_count = u16::from(mma.k) * 16 / 32 / (32 / width as u16);
+    let a_count = mma.k * 16 / 32 / (32 / width as u16);
     let of = match mma.input {
         MmaInput::F16 => Some(F16),
         MmaInput::Bf16 => Some(BF16),
@@ -229,6 +241,10 @@ fn float_sum(mma: Mma, of: Format, start: u64, pairs: impl Iterator<Item = (u64,
 }
 
 fn integer_sum(mma: Mma, start: u64, pairs: impl Iterator<Item = (u64, u64)>) -> u64 {
+    if let MmaInput::B1 { both } = mma.input {
+        let bit = |(a, b): (u64, u64)| u64::from(if both { a == 1 && b == 1 } else { a != b });
+        return u64::from((start as u32).wrapping_add(pairs.map(bit).sum::<u64>() as u32));
+    }
     let (bits, a_signed, b_signed) = match mma.input {
         MmaInput::I8(a, b) => (8, a, b),
         MmaInput::I4(a, b) => (4, a, b),
@@ -242,6 +258,40 @@ fn integer_sum(mma: Mma, start: u64, pairs: impl Iterator<Item = (u64, u64)>) ->
         i64::from(start as i32) + pairs.map(|(a, b)| value(a, a_signed) * value(b, b_signed)).sum::<i64>();
     let sum = if mma.saturate { sum.clamp(i32::MIN.into(), i32::MAX.into()) } else { sum };
     u64::from(sum as u32)
+}
+
+#[test]
+fn products_of_f64() {
+    let mut random = Random(7);
+    let op = Op::Mma(Mma { k: 4, input: MmaInput::F64, half: false, saturate: false });
+    let inst =
+        Inst { op, guard: Guard::ALWAYS, d: Reg(0), e: NONE, a: Reg(1), b: Reg(2), c: Reg(3), f: NONE };
+    for round in 0..8 {
+        let lists = [list(&[0, 1]), list(&[2]), list(&[3]), list(&[4, 5])];
+        let mut regs = garbage(&mut random, 6);
+        for value in regs.w64.iter_mut().flatten() {
+            *value = random.value(super::Kind::Float(Float::F64));
+            if round % 2 == 0 {
+                // Sums that are infinite or no numbers hide the others.
+                *value &= 0xbfff_ffff_ffff_ffff;
+            }
+        }
+        let before = regs.clone();
+        assert_eq!(step(&inst, &lists, &mut regs, u32::MAX), Some(0));
+        for lane in 0..32 {
+            let (row, thread) = (lane >> 2, lane % 4);
+            for i in 0..2 {
+                let column = thread * 2 + i;
+                let wanted = (0..4).fold(before.w64[4 + i][lane], |sum, k| {
+                    let (a, b) = (before.w64[2][row * 4 + k], before.w64[3][column * 4 + k]);
+                    F64.fma(a, b, sum, Round::Nearest)
+                });
+                let got = regs.w64[i][lane];
+                let same = got == wanted || F64.is_nan(got) && F64.is_nan(wanted);
+                assert!(same, "row {row}, column {column}: {got:#x}, not {wanted:#x}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -27,7 +27,7 @@ Choices where the PTX ISA leaves one:
   an H100 gives the canonical one.
 - `.ftz` of `cvt.rm` and `cvt.rp` from f32 to f16 flushes the operand, as the PTX ISA has it; an H100 does not.
 - NaN is NaN in tf32; an H100 rounds it as if it were a number, and may come to infinity. `bfe` and `bfi` take the lowest 8 bits of places and lengths.
-- `mma` adds product by product along the inner dimension, each sum rounded to the nearest f32; hardware adds several at once, and
+- `mma` adds product by product along the inner dimension, each sum rounded to the nearest f32 (f64 of f64); hardware adds several at once, and
   cuts off what lies below the largest.
 - Atomic sums of f32 make zeros of subnormal numbers in global memory, and keep them in shared memory.
 ";
@@ -132,15 +132,15 @@ fn page() -> String {
     row("`mov` of lists", "2 of b32, 2 or 4 of b16", "", Against::BitByBit.text(), "exact");
     row(
         "`mma.sync` m16n8",
-        "f16, bf16 k8 k16; tf32 k4 k8; s8, u8 k16 k32; s4, u4 k32 k64",
-        "`.satfinite`",
+        "f16, bf16 k8 k16; tf32 k4 k8; s8, u8 k16 k32; s4, u4 k32 k64; b1 k128 k256; f64 m8n8k4",
+        "`.satfinite` `.and.popc` `.xor.popc`",
         "places from the tables of the PTX ISA, and exact binary fractions or integers",
         "exact products; sums in our order",
     );
     row(
         "`wmma`: loads, products, stores",
-        "f16, bf16, s8, u8 m16n16k16 m32n8k16 m8n32k16; tf32 m16n16k8",
-        "`.row` `.col` `.satfinite`",
+        "f16, bf16, s8, u8 m16n16k16 m32n8k16 m8n32k16; tf32 m16n16k8; f64 m8n8k4",
+        "`.row` `.col` `.satfinite` `.rn`",
         "products of whole numbers, in every layout",
         "as `mma.sync`, of which they are made",
     );

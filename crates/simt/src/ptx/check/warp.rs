@@ -1,8 +1,8 @@
 //! What the lanes of a warp do together.
 
-use super::super::Error;
-use super::super::build::{Builder, Step};
+use super::super::build::{Builder, Step, Value};
 use super::super::syntax::{Operand, Type};
+use super::super::{Error, shown};
 use super::Name;
 use crate::program::{Atomic, Mma, MmaInput, Op, Shuffle, Space, Vote};
 
@@ -117,52 +117,81 @@ impl<'m> Builder<'m> {
 
     fn mma(&mut self, name: &mut Name<'m>, operands: &'m [Operand]) -> Result<(), Error> {
         self.must(name, "aligned", "`.aligned`")?;
-        let shapes = [("m16n8k4", 4), ("m16n8k8", 8), ("m16n8k16", 16), ("m16n8k32", 32), ("m16n8k64", 64)];
-        let k: u8 = name.needs_one("a shape of 16 rows and 8 columns", &shapes)?;
+        let shapes = [
+            ("m16n8k4", (16, 4)),
+            ("m16n8k8", (16, 8)),
+            ("m16n8k16", (16, 16)),
+            ("m16n8k32", (16, 32)),
+            ("m16n8k64", (16, 64)),
+            ("m16n8k128", (16, 128)),
+            ("m16n8k256", (16, 256)),
+            ("m8n8k4", (8, 4)),
+            // Those of GPUs before.
+            ("m8n8k16", (8, 16)),
+            ("m8n8k32", (8, 32)),
+            ("m8n8k128", (8, 128)),
+        ];
+        let (rows, k): (u16, u16) = name.needs_one("a shape of 16 or 8 rows and 8 columns", &shapes)?;
         self.must(name, "row", "`.row.col`")?;
         self.must(name, "col", "`.row.col`")?;
         let saturate = name.take("satfinite");
-        // Result, a, b and c; half bytes are no type of anything else.
+        // Result, a, b and c, and of bits how they are multiplied; half bytes are no type of anything else.
         let types: Vec<&str> = std::mem::take(&mut name.rest);
-        let (input, bits, widths, sums): (_, u16, &[u8], _) = match types[..] {
-            [d, "f16", "f16", c] if c == d => (MmaInput::F16, 16, &[8, 16], d),
-            ["f32", "bf16", "bf16", "f32"] => (MmaInput::Bf16, 16, &[8, 16], "f32"),
-            ["f32", "tf32", "tf32", "f32"] => (MmaInput::Tf32, 32, &[4, 8], "f32"),
+        let (input, bits, widths, sum): (_, u16, &[u16], _) = match types[..] {
+            ["f16", "f16", "f16", "f16"] => (MmaInput::F16, 16, &[8, 16], Type::F16x2),
+            ["f32", "f16", "f16", "f32"] => (MmaInput::F16, 16, &[8, 16], Type::F32),
+            ["f32", "bf16", "bf16", "f32"] => (MmaInput::Bf16, 16, &[8, 16], Type::F32),
+            ["f32", "tf32", "tf32", "f32"] => (MmaInput::Tf32, 32, &[4, 8], Type::F32),
+            ["f64", "f64", "f64", "f64"] => (MmaInput::F64, 64, &[4], Type::F64),
             ["s32", a @ ("s8" | "u8"), b @ ("s8" | "u8"), "s32"] => {
-                (MmaInput::I8(a == "s8", b == "s8"), 8, &[16, 32], "s32")
+                (MmaInput::I8(a == "s8", b == "s8"), 8, &[16, 32], Type::B32)
             }
             ["s32", a @ ("s4" | "u4"), b @ ("s4" | "u4"), "s32"] => {
-                (MmaInput::I4(a == "s4", b == "s4"), 4, &[32, 64], "s32")
+                (MmaInput::I4(a == "s4", b == "s4"), 4, &[32, 64], Type::B32)
+            }
+            ["s32", "b1", "b1", "s32", logic @ ("and" | "xor"), "popc"] => {
+                (MmaInput::B1 { both: logic == "and" }, 1, &[128, 256], Type::B32)
             }
             _ => return Err(self.unknown(name.whole)),
         };
-        let half = sums == "f16";
-        if !widths.contains(&k) || !["f16", "f32", "s32"].contains(&sums) || (sums == "s32") != (bits < 16) {
+        match (rows, input) {
+            (8, MmaInput::F64) => {}
+            (8, _) => return Err(self.not_emulated(name)),
+            (_, MmaInput::F64) => {
+                return Err(Error::Newer { line: self.here(), what: shown(name.whole), needs: "sm_90" });
+            }
+            _ => {}
+        }
+        if !widths.contains(&k) {
             return Err(self.unknown(name.whole));
         }
-        if saturate && sums != "s32" {
+        if saturate && !matches!(input, MmaInput::I8(..) | MmaInput::I4(..)) {
             return Err(name.modifier("satfinite"));
         }
         let [d, a, b, c] = name.operands(operands)?;
-        let registers_of_a = usize::from(16 * u16::from(k) * bits / 1024);
-        let registers_of_sums = if half { 2 } else { 4 };
-        let sum = if sums == "f32" { Type::F32 } else { Type::B32 };
+        let (each, operand) = if input == MmaInput::F64 { (64, Type::F64) } else { (32, Type::B32) };
+        let registers = |rows: u16| usize::from(rows * k * bits / (32 * u16::from(each)));
+        let sums = if matches!(sum, Type::F32 | Type::B32) { 4 } else { 2 };
         let d = self.places(d)?;
-        self.regular(&d, registers_of_sums, 32)?;
-        let a = self.vector(a, Type::B32)?;
-        self.regular(&a, registers_of_a, 32)?;
-        let b = match b {
-            Operand::Name(_) if registers_of_a == 2 => match self.vector(b, Type::B32) {
-                Ok(parts) => parts,
-                Err(_) => vec![self.source(b, Type::B32)?],
-            },
-            _ => self.vector(b, Type::B32)?,
-        };
-        self.regular(&b, registers_of_a / 2, 32)?;
-        let c = self.vector(c, sum)?;
-        self.regular(&c, registers_of_sums, 32)?;
+        self.regular(&d, sums, each)?;
+        let a = self.registers(a, operand, registers(rows))?;
+        let b = self.registers(b, operand, registers(8))?;
+        let c = self.registers(c, if sum == Type::F16x2 { Type::B32 } else { sum }, sums)?;
         let (d, a, b, c) = (self.list(d), self.list(a), self.list(b), self.list(c));
-        let op = Op::Mma(Mma { k, input, half, saturate });
+        let op = Op::Mma(Mma { k, input, half: sum == Type::F16x2, saturate });
         self.emit(Step { d, a, b, c, ..Step::new(op) })
+    }
+
+    /// So many registers of a type; a single one need not be in braces.
+    fn registers(&mut self, operand: &'m Operand, ty: Type, count: usize) -> Result<Vec<Value>, Error> {
+        let registers = match operand {
+            Operand::Name(_) if count == 1 => match self.vector(operand, ty) {
+                Ok(parts) => parts,
+                Err(_) => vec![self.source(operand, ty)?],
+            },
+            _ => self.vector(operand, ty)?,
+        };
+        self.regular(&registers, count, if ty == Type::F64 { 64 } else { 32 })?;
+        Ok(registers)
     }
 }

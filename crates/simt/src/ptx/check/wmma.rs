@@ -3,7 +3,7 @@
 //!
 //! Of `a` and `b` a lane has, of each eighth row or column from `lane / 4` on, K / 4 neighbours along the inner dimension, from
 //! `lane % 4 * K / 4` on. Of sums it has what `mma` gives it, of 16 rows and 8 columns after one another. A product of 8 rows and
-//! 32 columns is that of the matrices turned over. Of f16, registers beyond that hold the same again.
+//! 32 columns is that of the matrices turned over. Of f16, registers beyond that hold the same again. A product of f64 is one of `mma`.
 
 use super::super::Error;
 use super::super::build::{Builder, SINK, Slot, Step, Value};
@@ -23,23 +23,24 @@ struct Shape {
     k: u8,
 }
 
-const SHAPES: [(&str, Shape); 4] = [
+const SHAPES: [(&str, Shape); 5] = [
     ("m16n16k16", Shape { m: 16, n: 16, k: 16 }),
     ("m32n8k16", Shape { m: 32, n: 8, k: 16 }),
     ("m8n32k16", Shape { m: 8, n: 32, k: 16 }),
     ("m16n16k8", Shape { m: 16, n: 16, k: 8 }),
+    ("m8n8k4", Shape { m: 8, n: 8, k: 4 }),
 ];
 
 impl Shape {
     /// Whether it is computed as the product of the matrices turned over.
     fn is_turned(self) -> bool {
-        self.m == 8
+        self.m < self.n
     }
 
-    /// Blocks of 16 rows and of 8 columns of the product that is computed.
-    fn blocks(self) -> (usize, usize) {
+    /// Eighths of the rows and of the columns of the product that is computed.
+    fn eighths(self) -> (usize, usize) {
         let (rows, columns) = if self.is_turned() { (self.n, self.m) } else { (self.m, self.n) };
-        (usize::from(rows / 16), usize::from(columns / 8))
+        (usize::from(rows / 8), usize::from(columns / 8))
     }
 }
 
@@ -57,6 +58,8 @@ struct Part {
     /// Neighbours that are the lane's own, of so many bytes each.
     each: usize,
     size: usize,
+    /// Bytes of a register.
+    register: usize,
     /// Whether they are beside one another.
     beside: bool,
     /// So many times, in each eighth of those from `lane / 4` on; and those, in each eighth of the neighbours.
@@ -68,23 +71,30 @@ struct Part {
 
 impl Part {
     fn of(matrix: Matrix, shape: Shape, ty: Type, row_major: bool) -> Part {
-        let (rows, columns) = shape.blocks();
+        let (rows, columns) = shape.eighths();
         let size = usize::from(ty.bits() / 8);
+        let register = size.max(4);
         if matrix == Matrix::Sums {
-            let registers = if ty == Type::F16 { 4 } else { 8 };
+            let registers = 2 * rows * columns * size / register;
             let beside = row_major != shape.is_turned();
-            return Part { each: 2, size, beside, eighths: 2 * rows, blocks: columns, registers };
+            return Part { each: 2, size, register, beside, eighths: rows, blocks: columns, registers };
         }
         let of_rows = (matrix == Matrix::A) != shape.is_turned();
-        let eighths = if of_rows { 2 * rows } else { columns };
+        let eighths = if of_rows { rows } else { columns };
         let each = usize::from(shape.k / 4);
-        let registers = if ty == Type::F16 { 8 } else { eighths * each * size / 4 };
-        Part { each, size, beside: (matrix == Matrix::A) == row_major, eighths, blocks: 1, registers }
+        let registers = if ty == Type::F16 { 8 } else { eighths * each * size / register };
+        let beside = (matrix == Matrix::A) == row_major;
+        Part { each, size, register, beside, eighths, blocks: 1, registers }
+    }
+
+    /// Bits of a register.
+    fn bits(&self) -> u8 {
+        8 * self.register as u8
     }
 
     /// Registers of one place.
     fn words(&self) -> usize {
-        self.each * self.size / 4
+        self.each * self.size / self.register
     }
 
     /// Which of them those of a place are.
@@ -126,7 +136,8 @@ impl<'m> Builder<'m> {
             (Some("bf16"), Matrix::A | Matrix::B, 16) => Type::Bf16,
             (Some("s8" | "u8"), Matrix::A | Matrix::B, 16) => Type::B8,
             (Some("tf32"), Matrix::A | Matrix::B, 8) => Type::Tf32,
-            (Some("f32"), Matrix::Sums, _) | (Some("s32"), Matrix::Sums, 16) => Type::B32,
+            (Some("f32"), Matrix::Sums, 8 | 16) | (Some("s32"), Matrix::Sums, 16) => Type::B32,
+            (Some("f64"), _, 4) => Type::F64,
             _ => return Err(self.not_emulated(name)),
         };
         name.end()?;
@@ -147,8 +158,9 @@ impl<'m> Builder<'m> {
             Some(stride) => self.source(stride, Type::U32)?,
             None => self.constant(32, leading.into())?,
         };
-        let values = if loads { self.places(values)? } else { self.vector(values, Type::B32)? };
-        self.regular(&values, part.registers, 32)?;
+        let register = if part.register == 8 { Type::F64 } else { Type::B32 };
+        let values = if loads { self.places(values)? } else { self.vector(values, register)? };
+        self.regular(&values, part.registers, part.bits())?;
         let begin = self.begin_of(&part, address, space, stride)?;
         if loads { self.load_part(&part, &begin, &values) } else { self.store_part(&part, &begin, &values) }
     }
@@ -157,7 +169,7 @@ impl<'m> Builder<'m> {
         name.one(&SHAPES).ok_or_else(|| self.not_emulated(name))
     }
 
-    fn not_emulated(&self, name: &Name<'m>) -> Error {
+    pub(super) fn not_emulated(&self, name: &Name<'m>) -> Error {
         Error::NotEmulated { line: self.here(), what: shown(name.whole) }
     }
 
@@ -205,10 +217,10 @@ impl<'m> Builder<'m> {
         let stride = self.computed(times, stride, size)?;
         let access = Access {
             space: self.own_space(space),
-            bytes: if part.beside { 4 } else { part.size as u8 },
+            bytes: if part.beside { part.register } else { part.size } as u8,
             count: if part.beside { part.words() as u8 } else { 1 },
             signed: false,
-            wide: false,
+            wide: part.register == 8,
             wide_address: wide,
             offset,
             order: Order::Weak,
@@ -264,11 +276,11 @@ impl<'m> Builder<'m> {
                 self.emit(Step { d, a: addresses[0].into(), ..Step::new(Op::Load(access)) })?;
                 continue;
             }
-            let in_one = 4 / part.size;
+            let in_one = part.register / part.size;
             for (&to, addresses) in to.iter().zip(addresses.chunks(in_one)) {
                 let mut word = None;
                 for (index, &address) in addresses.iter().enumerate() {
-                    let value = self.scratch(32)?;
+                    let value = self.scratch(part.bits())?;
                     self.emit(Step { d: value.into(), a: address.into(), ..Step::new(Op::Load(access)) })?;
                     word = Some(match word {
                         None => value,
@@ -276,17 +288,22 @@ impl<'m> Builder<'m> {
                     });
                 }
                 if let Some(word) = word.filter(|_| to != SINK) {
-                    self.emit(Step { d: to.into(), a: word.into(), ..Step::new(Op::Mov(Bits::B32)) })?;
+                    self.move_register(word, to)?;
                 }
             }
         }
         for index in part.distinct()..to.len() {
             let (from, to) = (to[index % part.distinct()], to[index]);
             if from != SINK && to != SINK {
-                self.emit(Step { d: to.into(), a: from.into(), ..Step::new(Op::Mov(Bits::B32)) })?;
+                self.move_register(from, to)?;
             }
         }
         Ok(())
+    }
+
+    fn move_register(&mut self, from: Value, to: Value) -> Result<(), Error> {
+        let bits = if self.bits(from) == 64 { Bits::B64 } else { Bits::B32 };
+        self.emit(Step { d: to.into(), a: from.into(), ..Step::new(Op::Mov(bits)) })
     }
 
     /// What an access of so many registers has.
@@ -326,7 +343,7 @@ impl<'m> Builder<'m> {
                 self.emit(Step { a: addresses[0].into(), b, ..Step::new(Op::Store(access)) })?;
                 continue;
             }
-            let in_one = 4 / part.size;
+            let in_one = part.register / part.size;
             for (&word, addresses) in from.iter().zip(addresses.chunks(in_one)) {
                 for (index, &address) in addresses.iter().enumerate() {
                     let by = self.constant(32, (8 * part.size * index) as u64)?;
@@ -349,6 +366,8 @@ impl<'m> Builder<'m> {
         }
         let shape = self.wmma_shape(name)?;
         let saturate = name.take("satfinite");
+        // To the nearest; no other way of rounding is emulated.
+        let rounds = name.take("rn");
         let types: Vec<&str> = std::mem::take(&mut name.rest);
         let (ty, input, sums) = match (&types[..], shape.k) {
             (["f16", "f16"], 16) => (Type::F16, MmaInput::F16, Type::F16),
@@ -358,43 +377,50 @@ impl<'m> Builder<'m> {
             (["s32", a @ ("s8" | "u8"), b, "s32"], 16) if a == b => {
                 (Type::B8, MmaInput::I8(*a == "s8", *a == "s8"), Type::B32)
             }
+            (["f64", "f64", "f64", "f64"], 4) => (Type::F64, MmaInput::F64, Type::F64),
             _ => return Err(self.not_emulated(name)),
         };
         if saturate && !matches!(input, MmaInput::I8(..)) {
             return Err(name.modifier("satfinite"));
         }
+        if rounds && input != MmaInput::F64 {
+            return Err(name.modifier("rn"));
+        }
         let [d, a, b, c] = name.operands(operands)?;
         let part = |matrix| Part::of(matrix, shape, if matrix == Matrix::Sums { sums } else { ty }, true);
         let (of_a, of_b, of_sums) = (part(Matrix::A), part(Matrix::B), part(Matrix::Sums));
         let d = self.places(d)?;
-        let [a, b, c] = [self.vector(a, Type::B32)?, self.vector(b, Type::B32)?, self.vector(c, Type::B32)?];
-        self.regular(&d, of_sums.registers, 32)?;
-        self.regular(&a, of_a.registers, 32)?;
-        self.regular(&b, of_b.registers, 32)?;
-        self.regular(&c, of_sums.registers, 32)?;
+        let register = if of_a.register == 8 { Type::F64 } else { Type::B32 };
+        let [a, b, c] = [self.vector(a, register)?, self.vector(b, register)?, self.vector(c, register)?];
+        for (values, part) in [(&d, &of_sums), (&a, &of_a), (&b, &of_b), (&c, &of_sums)] {
+            self.regular(values, part.registers, part.bits())?;
+        }
         // Several products are made, and what one writes others may still read.
         let mut results = Vec::new();
         for _ in &d {
-            results.push(self.scratch(32)?);
+            results.push(self.scratch(of_sums.bits())?);
         }
         let (rows, columns) = if shape.is_turned() { (&b, &a) } else { (&a, &b) };
         let words = of_a.words();
-        let (row_blocks, column_blocks) = shape.blocks();
-        for row in 0..row_blocks {
-            let rows: Vec<Value> = (0..2 * words).map(|r| rows[(2 * row + r % 2) * words + r / 2]).collect();
-            for column in 0..column_blocks {
+        let (row_eighths, column_eighths) = shape.eighths();
+        // Eighths of the rows that one product of `mma` has.
+        let at_once = row_eighths.min(2);
+        for row in (0..row_eighths).step_by(at_once) {
+            let rows: Vec<Value> =
+                (0..at_once * words).map(|r| rows[(row + r % at_once) * words + r / at_once]).collect();
+            for column in 0..column_eighths {
                 let columns = columns[column * words..(column + 1) * words].to_vec();
-                let first = of_sums.first(2 * row, column);
-                let range = first..first + 2 * of_sums.words();
+                let first = of_sums.first(row, column);
+                let range = first..first + at_once * of_sums.words();
                 let (c, d) = (c[range.clone()].to_vec(), results[range].to_vec());
                 let (a, b) = (self.list(rows.clone()), self.list(columns));
                 let (c, d) = (self.list(c), self.list(d));
-                let op = Op::Mma(Mma { k: shape.k, input, half: sums == Type::F16, saturate });
+                let op = Op::Mma(Mma { k: shape.k.into(), input, half: sums == Type::F16, saturate });
                 self.emit(Step { d, a, b, c, ..Step::new(op) })?;
             }
         }
         for (to, from) in d.into_iter().zip(results).filter(|(to, _)| *to != SINK) {
-            self.emit(Step { d: to.into(), a: from.into(), ..Step::new(Op::Mov(Bits::B32)) })?;
+            self.move_register(from, to)?;
         }
         Ok(())
     }

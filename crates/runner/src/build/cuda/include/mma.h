@@ -2,7 +2,7 @@
 //
 // A lane has, of each row of `a` and column of `b` that is its own, K / 4 neighbouring values; number 8 i + lane / 4 is its own, and its
 // values begin at lane % 4 * K / 4. Of sums it has what mma.sync gives it. A product of 8 rows and 32 columns is that of the
-// matrices turned over, with `b` in the place of `a`.
+// matrices turned over, with `b` in the place of `a`. Of doubles there is mma.sync of 8 rows and 8 columns.
 #pragma once
 #include "cuda_bf16.h"
 #include "cuda_fp16.h"
@@ -29,8 +29,9 @@ template <> struct tribunal_element<precision::tf32> {
 
 template <class Use, int M, int N, int K, class T, class Layout = void> struct fragment {
     static_assert(
-        (M == 16 && N == 16 && K == 8) || (((M == 16 && N == 16) || (M == 32 && N == 8) || (M == 8 && N == 32)) && K == 16),
-        "there are m16n16k16, m32n8k16, m8n32k16, and m16n16k8 of tf32");
+        (M == 16 && N == 16 && K == 8) || (M == 8 && N == 8 && K == 4) ||
+            (((M == 16 && N == 16) || (M == 32 && N == 8) || (M == 8 && N == 32)) && K == 16),
+        "there are m16n16k16, m32n8k16, m8n32k16, m16n16k8 of tf32, and m8n8k4 of double");
     typedef typename tribunal_element<T>::type element_type;
     typedef element_type storage_element_type;
     static constexpr int num_elements = (__is_same(Use, matrix_a) ? M * K : __is_same(Use, matrix_b) ? K * N : M * N) / 32;
@@ -70,7 +71,7 @@ TRIBUNAL_DEVICE void load_matrix_sync(
     }
 }
 
-// Where the values i and i + 1 of sums are, i even: beside one another in a row, of the matrix turned over if M is 8.
+// Where the values i and i + 1 of sums are, i even: beside one another in a row, of the matrix turned over if that is wide.
 struct tribunal_place {
     size_t row, column;
 };
@@ -84,9 +85,9 @@ TRIBUNAL_DEVICE void load_matrix_sync(
     fragment<accumulator, M, N, K, T> &f, const T *from, unsigned int stride, layout_t layout) {
     __syncwarp();
 #pragma unroll
-    for (int i = 0; i < 8; i += 2) {
+    for (int i = 0; i < f.num_elements; i += 2) {
         auto [row, column] = tribunal_place_of<M>(i);
-        if ((M == 8) == (layout == mem_col_major)) {
+        if ((M < N) == (layout == mem_col_major)) {
             __builtin_memcpy(&f.x[i], __builtin_assume_aligned(&from[row * stride + column], 2 * sizeof(T)), 2 * sizeof(T));
         } else {
             f.x[i] = from[column * stride + row];
@@ -99,9 +100,9 @@ TRIBUNAL_DEVICE void store_matrix_sync(
     T *to, const fragment<accumulator, M, N, K, T> &f, unsigned int stride, layout_t layout) {
     __syncwarp();
 #pragma unroll
-    for (int i = 0; i < 8; i += 2) {
+    for (int i = 0; i < f.num_elements; i += 2) {
         auto [row, column] = tribunal_place_of<M>(i);
-        if ((M == 8) == (layout == mem_col_major)) {
+        if ((M < N) == (layout == mem_col_major)) {
             __builtin_memcpy(__builtin_assume_aligned(&to[row * stride + column], 2 * sizeof(T)), &f.x[i], 2 * sizeof(T));
         } else {
             to[column * stride + row] = f.x[i];
@@ -176,6 +177,20 @@ TRIBUNAL_DEVICE void mma_sync(
             (const T *)nullptr, &d.x[4 * half], &c.x[4 * half], rows + (M == 16 ? 0 : 2 * half * words),
             columns + (M == 16 ? half * words : 0), saturate);
     }
+}
+template <class LayoutA, class LayoutB>
+TRIBUNAL_DEVICE void mma_sync(
+    fragment<accumulator, 8, 8, 4, double> &d,
+    const fragment<matrix_a, 8, 8, 4, double, LayoutA> &a,
+    const fragment<matrix_b, 8, 8, 4, double, LayoutB> &b,
+    const fragment<accumulator, 8, 8, 4, double> &c,
+    bool = false) {
+    double s0 = c.x[0], s1 = c.x[1];
+    __asm__ volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
+                     : "+d"(s0), "+d"(s1)
+                     : "d"(a.x[0]), "d"(b.x[0]));
+    d.x[0] = s0;
+    d.x[1] = s1;
 }
 
 }
