@@ -214,6 +214,18 @@ class Held:
         self.results = collections.deque()
         self.bytes = 0
 
+    def after(self, call):
+        """Which results the call changed; its own are held from now on."""
+        try:
+            told = self.disturbed()
+            self.take(call)
+            return told
+        except Exception:
+            # There is no memory left for it, or a result cannot be looked at twice: no fault of the call.
+            self.results.clear()
+            self.bytes = 0
+            return []
+
     def disturbed(self):
         """Which are no longer what they were. Each is told once."""
         told, still = [], collections.deque()
@@ -263,8 +275,7 @@ def answer(call, states, held):
         states[state] = call.value[position]
     disturbed = []
     if held is not None and problem is None:
-        disturbed = held.disturbed()
-        held.take(call)
+        disturbed = held.after(call)
     # Gone before the judge hears of it: it may look at our memory next, and only states are to be in it.
     call.__dict__.clear()
     say("settled", problem=problem, disturbed=disturbed)

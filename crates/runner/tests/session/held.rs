@@ -77,6 +77,20 @@ fn results_are_held_where_that_is_asked_for() {
 }
 
 #[test]
+fn results_that_can_be_looked_at_but_once_are_no_fault() {
+    let toy = python_module(
+        "import numpy as np\n\n\
+         class Once:\n    def __init__(self, y):\n        self.y = y\n\
+         \x20   def __array__(self, *given, **more):\n        y, self.y = self.y, None\n        return y.view()\n\n\
+         def forward(x, gamma, beta, eps):\n    return Once(x + 1), None\n",
+    );
+    let Some(mut session) = start_held(&toy) else { return };
+    for state in 0..3 {
+        assert!(disturbed_by_forward(&mut session, 2, 3, state).is_empty());
+    }
+}
+
+#[test]
 fn results_that_no_contract_has_are_words_out_of_turn() {
     let toy = python(
         "lie = [{'operation': 'forward', 'result': '<b>'}]\n\
