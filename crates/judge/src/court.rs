@@ -31,6 +31,9 @@ pub trait Subject {
     /// Told before a case begins which of all it is; before failures are shrunk, one more than there are.
     fn begin(&mut self, _case: usize) {}
 
+    /// Told before each case, so that what comes of it can be replayed alone: nobody holds results of earlier calls any more.
+    fn let_go(&mut self) {}
+
     /// Told before calls that must be refused, and after them.
     fn doubt(&mut self, _invalid: bool) {}
 
@@ -104,6 +107,7 @@ pub struct Court<'a> {
 impl<'a> Court<'a> {
     /// A court that keeps nothing.
     pub fn new(subject: &'a mut dyn Subject, seed: Seed) -> Self {
+        subject.let_go();
         Self {
             subject,
             seed,

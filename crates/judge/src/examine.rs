@@ -433,6 +433,40 @@ mod tests {
         assert_eq!(subject.restarts, 0, "a refusal leaves the subject well");
     }
 
+    /// Refuses every call, and counts those since its results were let go of.
+    #[derive(Default)]
+    struct Held {
+        calls: usize,
+        most: usize,
+        let_go: usize,
+    }
+
+    impl Subject for Held {
+        fn call(&mut self, _: &Call<'_>) -> Result<Answer, Trouble> {
+            self.calls += 1;
+            self.most = self.most.max(self.calls);
+            Err(Fault::Refused { message: "no".to_owned() }.into())
+        }
+        fn let_go(&mut self) {
+            (self.calls, self.let_go) = (0, self.let_go + 1);
+        }
+        fn release(&mut self, _: StateId) -> Result<(), Trouble> {
+            Ok(())
+        }
+        fn restart(&mut self) -> Result<(), Trouble> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn no_case_and_no_smaller_one_sees_what_is_held_of_another() {
+        let mut subject = Held::default();
+        let examined = examine(&cases(&[100, 200], 10), &mut subject, Seed(1), &Unwatched);
+        assert!(examined.findings[0].smallest.is_some());
+        assert_eq!(subject.most, 1, "each case makes one call");
+        assert!(subject.let_go > 2, "smaller ones were tried");
+    }
+
     #[test]
     fn side_by_side_the_same_is_seen_as_one_after_the_other() {
         let cases = cases(&[4, 100, 7, 30, 200, 9], 10);

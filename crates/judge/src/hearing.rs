@@ -595,6 +595,10 @@ impl Subject for Dock {
         answer
     }
 
+    fn let_go(&mut self) {
+        self.session.let_go_of_results();
+    }
+
     fn release(&mut self, state: StateId) -> Result<(), Trouble> {
         self.waiting(|session| session.release(state))
     }

@@ -54,6 +54,8 @@ pub(crate) struct Prepare {
     pub(crate) inputs_bytes: usize,
     pub(crate) inputs: Vec<Input>,
     pub(crate) results: Vec<Expected>,
+    /// Whether results that are held are let go of first.
+    pub(crate) lets_go: bool,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -211,20 +211,22 @@ class Held:
     """Results of the last calls where the submission returned them, as a caller may still hold them, each with the bytes it came with."""
 
     def __init__(self):
+        self.let_go()
+
+    def let_go(self):
         self.results = collections.deque()
         self.bytes = 0
 
     def after(self, call):
         """Which results the call changed; its own are held from now on."""
+        told = []
         try:
             told = self.disturbed()
             self.take(call)
-            return told
         except Exception:
             # There is no memory left for it, or a result cannot be looked at twice: no fault of the call.
-            self.results.clear()
-            self.bytes = 0
-            return []
+            self.let_go()
+        return told
 
     def disturbed(self):
         """Which are no longer what they were. Each is told once."""
@@ -307,6 +309,8 @@ def serve():
                     call = Call(module, states, inputs, outputs, message)
                 finally:
                     os.close(inputs)
+                if held is not None and message["lets_go"]:
+                    held.let_go()
                 say("ready")
                 answer(call, states, held)
                 call = None

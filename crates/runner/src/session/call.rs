@@ -97,6 +97,7 @@ impl Session {
             inputs_bytes: inputs_arena.capacity(),
             inputs,
             results,
+            lets_go: std::mem::take(&mut self.lets_go),
         });
         let (cpu_start, start) = (self.cpu()?, Instant::now());
         let sent = self.host.link.send_json_with(&prepare, &[inputs_arena.fd()]);

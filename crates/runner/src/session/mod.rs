@@ -88,6 +88,8 @@ pub struct Session {
     limits: SessionLimits,
     challenge: &'static Challenge,
     random: Random,
+    /// Whether results that are held are let go of before the next call.
+    lets_go: bool,
     host: Host,
 }
 
@@ -164,7 +166,7 @@ impl Session {
         let plan = Plan::new(cage, submission, artefact, &limits)?;
         let host = start::start(cage, &plan, &limits)?;
         let (cage, challenge) = (cage.clone(), submission.challenge);
-        Ok(Self { cage, plan, limits, challenge, random: Random::new(), host })
+        Ok(Self { cage, plan, limits, challenge, random: Random::new(), lets_go: false, host })
     }
 
     /// Ends the process and starts a new one. All states are gone.
@@ -185,6 +187,11 @@ impl Session {
     pub fn call(&mut self, call: &Call<'_>) -> Result<Answer, Trouble> {
         self.prepare(call)?;
         self.go(call)
+    }
+
+    /// Lets go of the results that are held: what later calls do to them is nobody's concern any more.
+    pub fn let_go_of_results(&mut self) {
+        self.lets_go = true;
     }
 
     /// Lets the submission forget a state.

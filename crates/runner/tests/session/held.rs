@@ -36,6 +36,10 @@ fn results_that_lie_in_one_array_by_turns_are_seen() {
     assert_eq!(answer.disturbed, ["y of forward"]);
     assert_eq!(answer.outputs[0].to_f64(), [9.0; 6]);
     assert!(forward(&mut session, &other, StateId(4)).unwrap().disturbed.is_empty());
+    // What nobody holds any more may be changed.
+    session.let_go_of_results();
+    assert!(disturbed_by_forward(&mut session, 2, 3, 5).is_empty());
+    assert_eq!(forward(&mut session, &other, StateId(6)).unwrap().disturbed, ["y of forward"]);
 }
 
 #[test]
