@@ -13,6 +13,8 @@
 //!   want a pool that their thread belongs to (`ThreadPoolBuilder::use_current_thread`), or wait for another to wake up. From other
 //!   threads such a pool has one thread less, which may leave none.
 //! - **Results go to the caller's buffers.** Fresh pages for every output cost more than the arithmetic.
+//! - **Each system is a feature**, on unless one asks for fewer: `attention` (with the KV cache and rotary embeddings),
+//!   `layer_norm`, and `softmax_topk` (with sampling).
 //!
 //! # Example
 //!

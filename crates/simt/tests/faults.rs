@@ -1305,6 +1305,25 @@ fn a_product_of_some_lanes_is_filled_with_anything_and_nothing_else_is() {
 }
 
 #[test]
+fn a_product_of_f64_by_some_lanes_is_filled_in_registers_of_its_own() {
+    let body = "mov.f64 %fd9, 0d3FF0000000000000; mov.f64 %fd8, %fd9;
+        mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%fd30, %fd31}, {%fd9}, {%fd8}, {%fd8, %fd9};
+        mov.b64 {%r8, %r9}, %fd31; st.global.u32 [%rd1], %r8; st.global.u32 [%rd1+128], %r9; ret;";
+    let kernel = kernel(2, "", &format!("{PLACES}{body}"));
+    for fill in [0x00, 0x7B, 0xFF] {
+        let mut memory = Memory::new();
+        let x = with_u32s(&mut memory, "x", Role::Input, 0..32);
+        let y = room(&mut memory, "y", 64);
+        let arguments = vec![Argument::Pointer(x), Argument::Pointer(y)];
+        let launch = Launch { grid: [1, 1, 1], block: [16, 1, 1], shared: 0, arguments };
+        let settings = Settings { fill, results_only: true, ..Settings::default() };
+        execute::launch(&kernel, &launch, &mut memory, &settings).expect("a launch");
+        let (y, filled) = (u32s(&memory, y), [u32::from_ne_bytes([fill; 4]); 16]);
+        assert_eq!((&y[..16], &y[32..48]), (&filled[..], &filled[..]));
+    }
+}
+
+#[test]
 fn a_launch_that_is_none_is_refused() {
     let kernel = kernel(1, "", "ret;");
     let mut memory = Memory::new();
