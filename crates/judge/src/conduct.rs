@@ -4,6 +4,9 @@ use tribunal_contract::{Answer, Fault};
 
 use crate::{Observation, Outcome, Severity};
 
+/// The checks of what a call did besides answering.
+pub const CHECKS: [&str; 3] = ["inputs_unchanged", "stays_in_bounds", "done_when_done"];
+
 /// What a call did besides answering. `inputs` are the names of the operation's inputs, `severity` what a failure
 /// weighs in the case at hand.
 pub fn of_answer(call: &str, inputs: &[&str], answer: &Answer, severity: Severity) -> Vec<Observation> {
@@ -15,7 +18,7 @@ pub fn of_answer(call: &str, inputs: &[&str], answer: &Answer, severity: Severit
         suspect: Some(suspect),
         used: None,
     };
-    let unchanged = "inputs_unchanged";
+    let [unchanged, in_bounds, done] = CHECKS;
     let unchanged = match answer.inputs_changed.iter().map(|&index| inputs[index]).collect::<Vec<_>>() {
         changed if changed.is_empty() => Observation::pass(unchanged, None),
         changed => {
@@ -23,7 +26,6 @@ pub fn of_answer(call: &str, inputs: &[&str], answer: &Answer, severity: Severit
             failed(unchanged, Outcome::Fail, severity, "input_modified", message)
         }
     };
-    let in_bounds = "stays_in_bounds";
     let in_bounds = if answer.wrote_outside {
         let message = format!("{call} wrote outside its outputs");
         failed(in_bounds, Outcome::Fail, severity, "writes_outside", message)
@@ -37,7 +39,6 @@ pub fn of_answer(call: &str, inputs: &[&str], answer: &Answer, severity: Severit
     } else {
         Observation::pass(in_bounds, None)
     };
-    let done = "done_when_done";
     let done = if answer.changed_late {
         let message = format!("{call} went on writing its outputs after it had said that it was done");
         failed(done, Outcome::Integrity, severity, "work_after_done", message)

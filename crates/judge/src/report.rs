@@ -209,11 +209,11 @@ impl Report {
         });
     }
 
-    /// Puts a name to failures, and says why.
+    /// Puts a name to failures, and says why. What a call did besides answering was seen, and has its name.
     pub fn blame(&mut self, suspect: &'static str, why: &str) {
         self.suspicions.clear();
         for observation in &mut self.observations {
-            if observation.outcome == Outcome::Fail {
+            if observation.outcome == Outcome::Fail && !conduct::CHECKS.contains(&observation.check) {
                 observation.suspect = Some(suspect);
                 observation.message = format!("{why}; {}", observation.message);
             }
@@ -225,5 +225,29 @@ impl Report {
         if let Some(observation) = self.observations.iter_mut().find(|o| o.check == check) {
             observation.message += &format!("; {remark}");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_call_did_besides_answering_keeps_its_name() {
+        let mut report = Report::new(Severity::Major);
+        let answer = Answer {
+            outputs: vec![],
+            wall_s: 0.0,
+            cpu_s: 0.0,
+            inputs_changed: vec![],
+            wrote_outside: false,
+            disturbed: vec!["dgamma of backward".to_owned()],
+            changed_late: false,
+        };
+        report.conduct("backward", &[], &answer);
+        report.fail("dx_within_budget", None, "dx is wrong".to_owned());
+        report.blame("cache_used_up", "right once and not again");
+        assert_eq!(report.suspect_of("stays_in_bounds"), Some("result_overwritten"));
+        assert_eq!(report.suspect_of("dx_within_budget"), Some("cache_used_up"));
     }
 }
