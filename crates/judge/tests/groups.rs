@@ -15,7 +15,7 @@ const SOURCE: &str = include_str!("../../runner/tests/cuda/groups.cu");
 
 type Check = fn(&Module);
 
-const CHECKS: [(&str, Check); 12] = [
+const CHECKS: [(&str, Check); 17] = [
     ("tiles know their place and what their lanes say", tiles),
     ("values of any type go from lane to lane", structs),
     ("lanes that came to one place are a group", lanes),
@@ -28,6 +28,11 @@ const CHECKS: [(&str, Check); 12] = [
     ("all 8-bit floats are what they mean", eights_are_read),
     ("floats become the nearest 8-bit floats", eights_are_written),
     ("products of matrices have every shape and layout", products),
+    ("blocks reduce as cub does", cub_reduce),
+    ("warps reduce and scan as cub's do", cub_warps),
+    ("blocks scan as cub's do", cub_scans),
+    ("tiles are loaded and stored as cub's are", cub_tiles),
+    ("blocks sort as cub's do", cub_sorts),
 ];
 
 fn main() {
@@ -529,4 +534,132 @@ fn products(module: &Module) {
             }
         }
     }
+}
+
+/// Texts that are put together, as `Text` of the source has them.
+fn text(letters: impl IntoIterator<Item = i32>) -> i32 {
+    letters.into_iter().fold(0, |hash: i32, letter| hash.wrapping_mul(31).wrapping_add(letter))
+}
+
+fn on_ints(module: &Module, kernel: &str, threads: u32, input: &[i32], outputs: &[usize]) -> Vec<Vec<i32>> {
+    let sizes: Vec<usize> = outputs.iter().map(|count| 4 * count).collect();
+    let out = launch(module, kernel, (1, threads), &[bytes(input, i32::to_ne_bytes)], &sizes);
+    out.iter().map(|bytes| ints(bytes)).collect()
+}
+
+fn cub_reduce(module: &Module) {
+    let input = numbers(4 * 80);
+    let out = on_ints(module, "cub_reduce", 80, &input, &[10]).remove(0);
+    let firsts: Vec<i32> = input.iter().copied().step_by(4).collect();
+    let (least, most) = (*firsts.iter().min().unwrap(), *firsts.iter().max().unwrap());
+    let place = |value| firsts.iter().position(|&one| one == value).unwrap() as i32;
+    let wanted = [
+        firsts.iter().sum(),
+        firsts[..45].iter().sum(),
+        least,
+        *input.iter().max().unwrap(),
+        input.iter().sum(),
+        place(most),
+        place(least),
+        text(firsts.iter().copied()),
+        firsts.iter().fold(0, |all, value| all ^ value),
+        least,
+    ];
+    assert_eq!(out, wanted);
+}
+
+fn cub_warps(module: &Module) {
+    let input = numbers(64);
+    let out = on_ints(module, "cub_warps", 64, &input, &[8 * 64]).remove(0);
+    for (i, mine) in out.chunks(8).enumerate() {
+        let warp = &input[i / 32 * 32..][..32];
+        let (lane, eighth) = (i % 32, &input[i / 8 * 8..]);
+        let part = if i % 16 == 0 { input[i..i + 16].iter().sum() } else { 0 };
+        let few = if lane == 0 { *warp[..7].iter().max().unwrap() } else { 0 };
+        let wanted = [
+            part,
+            few,
+            warp[..=lane].iter().sum(),
+            warp[..lane].iter().sum(),
+            warp.iter().sum(),
+            warp[5],
+            text([1].into_iter().chain(eighth[..i % 8].iter().copied())),
+            text(eighth[..=i % 8].iter().copied()),
+        ];
+        assert_eq!(mine, wanted, "thread {i}");
+    }
+}
+
+fn cub_scans(module: &Module) {
+    let input = numbers(80);
+    let out = on_ints(module, "cub_scans", 80, &input, &[9 * 80]).remove(0);
+    let all: i32 = input.iter().sum();
+    let letters: Vec<i32> = input.iter().flat_map(|&value| [value, value + 1]).collect();
+    for (i, mine) in out.chunks(9).enumerate() {
+        let before: i32 = input[..i].iter().sum();
+        let behind = |count: usize| text([7].into_iter().chain(letters[..count].iter().copied()));
+        let wanted = [
+            before + input[i],
+            before,
+            all,
+            1000 + all + before,
+            text(letters[..=2 * i].iter().copied()),
+            text(letters[..=2 * i + 1].iter().copied()),
+            behind(2 * i),
+            behind(2 * i + 1),
+            text(letters.iter().copied()),
+        ];
+        assert_eq!(mine, wanted, "thread {i}");
+    }
+}
+
+fn cub_tiles(module: &Module) {
+    const VALID: usize = 201;
+    let input = numbers(256);
+    let out = on_ints(module, "cub_tiles", 64, &input, &[5 * 256, 5 * 512]);
+    for (way, (own, back)) in out[0].chunks(256).zip(out[1].chunks(512)).enumerate() {
+        let striped = way == 1;
+        for (at, &own) in own.iter().enumerate() {
+            let from = if striped { at / 4 + at % 4 * 64 } else { at };
+            let wanted = if from < VALID { input[from] } else { -1 };
+            assert_eq!(own, wanted, "way {way}, thread {}", at / 4);
+        }
+        let whole = back[256..].iter().zip(&input).all(|(back, value)| *back == -value);
+        assert!(
+            back[..VALID] == input[..VALID] && back[VALID..256].iter().all(|&value| value == 0),
+            "way {way}"
+        );
+        assert!(whole, "way {way}");
+    }
+}
+
+fn cub_sorts(module: &Module) {
+    let mut keys: Vec<f32> = numbers(192).into_iter().map(|value| value as f32 / 4.0).collect();
+    (keys[3], keys[70], keys[100], keys[150]) = (f32::INFINITY, f32::NEG_INFINITY, -0.0, 0.0);
+    let input = numbers(192).into_iter().rev().map(|value| value * 77_777).collect::<Vec<_>>();
+    let given = [bytes(&keys, f32::to_ne_bytes), bytes(&input, i32::to_ne_bytes)];
+    let mut memory = Memory::new();
+    let [keys_in, input_in] =
+        given.map(|bytes| Argument::Pointer(memory.with("given", Role::Input, 4, bytes)));
+    let made = [192, 192, 384].map(|count| memory.with("made", Role::InOut, 4, vec![0; 4 * count]));
+    let [sorted, places, ordered] = made.map(Argument::Pointer);
+    let arguments = vec![keys_in, sorted, places, input_in, ordered];
+    let asked = Launch { grid: [1, 1, 1], block: [64, 1, 1], shared: 0, arguments };
+    let kernel = module.kernel("cub_sorts").expect("a kernel");
+    let report = execute::launch(&kernel, &asked, &mut memory, &Settings::default()).expect("a launch");
+    assert!(report.finished && report.faults.is_empty(), "{:?}", report.faults);
+    let [sorted, places, ordered] = made.map(|pointer| memory.buffer(pointer).bytes().to_vec());
+    // Both sorts are stable, and both zeros are the same.
+    let mut wanted: Vec<i32> = (0..192).collect();
+    wanted.sort_by(|&a, &b| keys[b as usize].partial_cmp(&keys[a as usize]).unwrap());
+    assert_eq!(ints(&places), wanted);
+    let bits = |value: f32| value.to_bits();
+    let by_place: Vec<u32> = wanted.iter().map(|&place| bits(keys[place as usize])).collect();
+    assert_eq!(floats(&sorted).into_iter().map(bits).collect::<Vec<_>>(), by_place);
+    let mut wanted = input;
+    wanted.sort_unstable();
+    let ordered = ints(&ordered);
+    assert_eq!(ordered[..192], wanted);
+    wanted.sort_by_key(|value| value >> 1 & 7);
+    assert_eq!(ordered[192..], wanted);
 }

@@ -1,8 +1,9 @@
-// What kernels for language models take from beyond the language: halves, 8-bit floats, groups, copies, atomics, products of matrices.
+// What kernels for language models take from beyond the language: halves, 8-bit floats, groups, copies, atomics, products of matrices, and what cub has for blocks.
 #include <cooperative_groups.h>
 #include <cooperative_groups/memcpy_async.h>
 #include <cooperative_groups/reduce.h>
 #include <cooperative_groups/scan.h>
+#include <cub/cub.cuh>
 #include <cuda/atomic>
 #include <cuda/functional>
 #include <cuda/barrier>
@@ -344,3 +345,161 @@ PRODUCTS(product_s8, signed char, 16, 16, 16, signed char, int)
 PRODUCTS(product_u8_tall, unsigned char, 32, 8, 16, unsigned char, int)
 PRODUCTS(product_s8_wide, signed char, 8, 32, 16, signed char, int)
 PRODUCTS(product_f64, double, 8, 8, 4, double, double)
+
+// What does not commute: texts that are put together, as numbers.
+struct Text {
+    unsigned int hash, power;
+};
+struct Append {
+    __device__ Text operator()(const Text &a, const Text &b) const { return Text{a.hash * b.power + b.hash, a.power * b.power}; }
+};
+__device__ Text letter(int value) { return Text{(unsigned int)value, 31}; }
+
+// What a block of 80 threads has, of 4 numbers each, together: 10 numbers.
+extern "C" __global__ void cub_reduce(const int *in, int *out) {
+    typedef cub::BlockReduce<int, 80> Reduce;
+    typedef cub::BlockReduce<cub::KeyValuePair<int, float>, 20, cub::BLOCK_REDUCE_RAKING, 2, 2> Winner;
+    typedef cub::BlockReduce<Text, 80, cub::BLOCK_REDUCE_RAKING_COMMUTATIVE_ONLY> Append_;
+    __shared__ union {
+        typename Reduce::TempStorage numbers;
+        typename Winner::TempStorage winner;
+        typename Append_::TempStorage text;
+    } room;
+    int i = (int)cg::this_thread_block().thread_rank(), all[4], value = in[4 * i];
+    for (int item = 0; item < 4; item++) all[item] = in[4 * i + item];
+    int sum = Reduce(room.numbers).Sum(value);
+    __syncthreads();
+    int some = Reduce(room.numbers).Sum(value, 45);
+    __syncthreads();
+    int least = Reduce(room.numbers).Reduce(value, cub::Min());
+    __syncthreads();
+    int most = Reduce(room.numbers).Reduce(all, cub::Max());
+    __syncthreads();
+    int whole = Reduce(room.numbers).Sum(all);
+    __syncthreads();
+    auto pair = cub::KeyValuePair<int, float>(i, (float)value);
+    auto first = Winner(room.winner).Reduce(pair, cub::ArgMax());
+    __syncthreads();
+    auto last = Winner(room.winner).Reduce(pair, cub::ArgMin());
+    __syncthreads();
+    Text text = Append_(room.text).Reduce(letter(value), Append());
+    int alone = cub::BlockReduce<int, 80>().Reduce(value, [](int a, int b) { return a ^ b; });
+    if (i == 0) {
+        int made[] = {sum, some, least, most, whole, first.key, last.key, (int)text.hash, alone, (int)last.value};
+        for (int k = 0; k < 10; k++) out[k] = made[k];
+    }
+}
+
+// 8 numbers for each of 64 threads: sums of parts of a warp, and scans.
+extern "C" __global__ void cub_warps(const int *in, int *out) {
+    typedef cub::WarpReduce<int, 16> Part;
+    typedef cub::WarpReduce<int> Warp;
+    typedef cub::WarpScan<int> Scan;
+    typedef cub::WarpScan<Text, 8> Texts;
+    __shared__ typename Part::TempStorage parts[4];
+    __shared__ typename Warp::TempStorage warps[2];
+    __shared__ typename Scan::TempStorage scans[2];
+    __shared__ typename Texts::TempStorage texts[8];
+    int i = threadIdx.x, value = in[i], *mine = out + 8 * i, aggregate;
+    int part = Part(parts[i / 16]).Sum(value), few = Warp(warps[i / 32]).Reduce(value, cub::Max(), 7);
+    mine[0] = i % 16 == 0 ? part : 0;
+    mine[1] = i % 32 == 0 ? few : 0;
+    Scan(scans[i / 32]).InclusiveSum(value, mine[2]);
+    int exclusive;
+    Scan(scans[i / 32]).ExclusiveSum(value, exclusive, aggregate);
+    mine[3] = exclusive;
+    mine[4] = aggregate;
+    mine[5] = Scan(scans[i / 32]).Broadcast(value, 5);
+    Text text;
+    Texts(texts[i / 8]).ExclusiveScan(letter(value), text, letter(1), Append());
+    mine[6] = (int)text.hash;
+    Texts(texts[i / 8]).InclusiveScan(letter(value), text, Append());
+    mine[7] = (int)text.hash;
+}
+
+struct Running {
+    int total;
+    __device__ int operator()(int aggregate) {
+        int before = total;
+        total += aggregate;
+        return before;
+    }
+};
+
+// 9 numbers for each of 80 threads.
+extern "C" __global__ void cub_scans(const int *in, int *out) {
+    typedef cub::BlockScan<int, 80> Scan;
+    typedef cub::BlockScan<Text, 80, cub::BLOCK_SCAN_WARP_SCANS> Texts;
+    __shared__ typename Scan::TempStorage room;
+    __shared__ typename Texts::TempStorage texts;
+    int i = threadIdx.x, value = in[i], made[9], aggregate;
+    Scan(room).InclusiveSum(value, made[0]);
+    __syncthreads();
+    Scan(room).ExclusiveSum(value, made[1], aggregate);
+    made[2] = aggregate;
+    Running running{1000};
+    for (int tile = 0; tile < 2; tile++) {
+        __syncthreads();
+        Scan(room).ExclusiveSum(value, made[3], running);
+    }
+    __syncthreads();
+    Text pair[2] = {letter(value), letter(value + 1)}, with[2], before[2], all;
+    Texts(texts).InclusiveScan(pair, with, Append(), all);
+    __syncthreads();
+    Texts(texts).ExclusiveScan(pair, before, letter(7), Append());
+    made[4] = (int)with[0].hash;
+    made[5] = (int)with[1].hash;
+    made[6] = (int)before[0].hash;
+    made[7] = (int)before[1].hash;
+    made[8] = (int)all.hash;
+    for (int k = 0; k < 9; k++) out[9 * i + k] = made[k];
+}
+
+// Tiles of 64 threads of 4 numbers each, of which some are missing: what each thread has of its own, and what is written back.
+template <cub::BlockLoadAlgorithm Load, cub::BlockStoreAlgorithm Store>
+__device__ void tile_of(const int *in, int *own, int *back, int valid) {
+    typedef cub::BlockLoad<int, 64, 4, Load> Loads;
+    typedef cub::BlockStore<int, 64, 4, Store> Stores;
+    __shared__ typename Loads::TempStorage loads;
+    __shared__ typename Stores::TempStorage stores;
+    int items[4];
+    Loads(loads).Load(in, items, valid, -1);
+    for (int item = 0; item < 4; item++) own[4 * threadIdx.x + item] = items[item];
+    Stores(stores).Store(back, items, valid);
+    __syncthreads();
+    Loads(loads).Load(in, items);
+    for (int &item : items) item = -item;
+    Stores(stores).Store(back + 256, items);
+}
+extern "C" __global__ void cub_tiles(const int *in, int *own, int *back) {
+    tile_of<cub::BLOCK_LOAD_DIRECT, cub::BLOCK_STORE_DIRECT>(in, own, back, 201);
+    tile_of<cub::BLOCK_LOAD_STRIPED, cub::BLOCK_STORE_STRIPED>(in, own + 256, back + 512, 201);
+    tile_of<cub::BLOCK_LOAD_VECTORIZE, cub::BLOCK_STORE_VECTORIZE>(in, own + 512, back + 1024, 201);
+    tile_of<cub::BLOCK_LOAD_TRANSPOSE, cub::BLOCK_STORE_TRANSPOSE>(in, own + 768, back + 1536, 201);
+    tile_of<cub::BLOCK_LOAD_WARP_TRANSPOSE, cub::BLOCK_STORE_WARP_TRANSPOSE>(in, own + 1024, back + 2048, 201);
+}
+
+// Keys of 64 threads, 3 each: floats from the largest on with their places, and integers by some of their bits, striped.
+extern "C" __global__ void cub_sorts(const float *keys, float *sorted, int *places, const int *numbers, int *ordered) {
+    typedef cub::BlockRadixSort<float, 64, 3, int> Pairs;
+    typedef cub::BlockRadixSort<int, 64, 3> Numbers;
+    __shared__ typename Pairs::TempStorage pairs;
+    __shared__ typename Numbers::TempStorage room;
+    float mine[3];
+    int place[3], number[3];
+    for (int item = 0; item < 3; item++) {
+        place[item] = 3 * threadIdx.x + item;
+        mine[item] = keys[place[item]];
+        number[item] = numbers[place[item]];
+    }
+    Pairs(pairs).SortDescending(mine, place);
+    for (int item = 0; item < 3; item++) {
+        sorted[3 * threadIdx.x + item] = mine[item];
+        places[3 * threadIdx.x + item] = place[item];
+    }
+    Numbers(room).Sort(number);
+    for (int item = 0; item < 3; item++) ordered[3 * threadIdx.x + item] = number[item];
+    __syncthreads();
+    Numbers(room).SortBlockedToStriped(number, 1, 4);
+    for (int item = 0; item < 3; item++) ordered[192 + threadIdx.x + 64 * item] = number[item];
+}

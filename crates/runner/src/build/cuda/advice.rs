@@ -1,11 +1,16 @@
 //! What compilers' messages do not say to those who bring a file that was written for nvcc.
 
 /// How headers begin that a source cannot have, and what to do instead.
-const HEADERS: [(&[&str], &str); 5] = [
+const HEADERS: [(&[&str], &str); 6] = [
     (
-        &["cub/", "thrust/"],
-        "cub and thrust are not there and never will be: nothing of NVIDIA's is. Reductions and scans are made of `__shfl_*_sync`, \
-         `__reduce_*_sync`, shared memory, or `cooperative_groups/reduce.h`.",
+        &["cub/"],
+        "Of cub there is what warps and blocks do together, where clang compiles: reductions, scans, loads and stores of tiles, radix sort \
+         (docs/cuda.md). What host code calls is not there.",
+    ),
+    (
+        &["thrust/"],
+        "thrust is host code, and a submission has none. Reductions and scans are made of `cub/block/block_reduce.cuh` and its kin, \
+         `__shfl_*_sync`, `__reduce_*_sync`, or `cooperative_groups/reduce.h`.",
     ),
     (
         &["torch/", "ATen/", "c10/", "pybind11/", "Python.h"],
@@ -120,8 +125,8 @@ mod tests {
         let by_nvrtc =
             |header: &str| format!("a.cu(1): catastrophic error: cannot open source file \"{header}\"\n");
         for (header, word) in [
-            ("cub/cub.cuh", "__reduce_*_sync"),
-            ("thrust/device_vector.h", "cub and thrust"),
+            ("cub/device/device_reduce.cuh", "what warps and blocks do"),
+            ("thrust/device_vector.h", "thrust is host code"),
             ("torch/extension.h", "PyTorch"),
             ("iostream", "leave its #include out"),
             ("vector", "leave its #include out"),

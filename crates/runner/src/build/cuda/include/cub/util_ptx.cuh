@@ -1,0 +1,41 @@
+// Values of any type that go from lane to lane, and who is where.
+#pragma once
+
+namespace cub {
+
+TRIBUNAL_DEVICE unsigned int LaneId() { return __nvvm_read_ptx_sreg_laneid(); }
+TRIBUNAL_DEVICE int RowMajorTid(int x, int y, int) { return (int)((threadIdx.z * y + threadIdx.y) * x + threadIdx.x); }
+
+// Words of 32 bits are moved one after the other. `bound` is the last lane of the part, or the first, that is taken from: whoever would take
+// from beyond it keeps its own.
+#define TRIBUNAL_MOVE(name, mode, lane, bound)                                                                 \
+    template <int Threads, class T> TRIBUNAL_DEVICE T name(T input, int lane, int bound, unsigned int mask) {  \
+        static_assert(__is_trivially_copyable(T), "only what is trivially copyable can be moved");             \
+        unsigned int words[(sizeof(T) + 3) / 4] = {};                                                          \
+        __builtin_memcpy(words, &input, sizeof(T));                                                            \
+        _Pragma("unroll") for (unsigned int &word : words) {                                                   \
+            __asm__ volatile("shfl.sync." mode ".b32 %0, %0, %1, %2, %3;"                                      \
+                             : "+r"(word)                                                                      \
+                             : "r"(lane), "r"((32 - Threads) << 8 | (bound)), "r"(mask));                      \
+        }                                                                                                      \
+        __builtin_memcpy(&input, words, sizeof(T));                                                            \
+        return input;                                                                                          \
+    }
+TRIBUNAL_MOVE(ShuffleUp, "up", offset, first)
+TRIBUNAL_MOVE(ShuffleDown, "down", offset, last)
+TRIBUNAL_MOVE(tribunal_from, "idx", lane, last)
+#undef TRIBUNAL_MOVE
+template <int Threads, class T> TRIBUNAL_DEVICE T ShuffleIndex(T input, int lane, unsigned int mask) {
+    return tribunal_from<Threads>(input, lane, Threads - 1, mask);
+}
+
+// The lanes of a warp's part of so many threads, where the whole block has so many.
+template <int Threads> TRIBUNAL_DEVICE unsigned int tribunal_lanes_of(int block) {
+    static_assert(Threads >= 1 && Threads <= 32 && (Threads & (Threads - 1)) == 0, "parts of a warp have 1, 2, 4, 8, 16 or 32 threads");
+    int rest = block - (int)(RowMajorTid((int)blockDim.x, (int)blockDim.y, 0) / 32 * 32);
+    unsigned int there = rest >= 32 ? 0xffffffffu : (1u << rest) - 1;
+    unsigned int part = Threads == 32 ? 0xffffffffu : ((1u << (Threads & 31)) - 1) << (LaneId() & ~(Threads - 1u));
+    return there & part;
+}
+
+}
