@@ -97,7 +97,7 @@ class BlockLoad {
         : room(reinterpret_cast<T *>(storage.tribunal_bytes)), linear(RowMajorTid(X, Y, Z)) {}
     TRIBUNAL_MEMBER BlockLoad() : BlockLoad(own()) {}
 
-    // What is not `valid` keeps what it had.
+    // What is not `valid` is not loaded; who transposes moves what was there.
     TRIBUNAL_MEMBER void Load(const T *from, T (&items)[Items], int valid) {
         if constexpr (TRANSPOSES) {
             constexpr int width = WARPS ? 32 : THREADS;
