@@ -250,7 +250,8 @@ impl Emulated {
             let patience = until.saturating_duration_since(Instant::now());
             let Way { schedule, fill, watched } = way;
             let results_only = during.is_none() && !watched;
-            let settings = Settings { schedule, limit: left, patience, fill, results_only };
+            let settings =
+                Settings { schedule, limit: left, patience, fill, results_only, shows_past: watched };
             let report = self.launch(launch, pointers, &settings).map_err(|refusal| {
                 let message =
                     format!("tribunal.toml, [operation.{operation}] `{}`: {refusal}", launch.kernel);
@@ -258,7 +259,7 @@ impl Emulated {
             })?;
             left = left.saturating_sub(u32::try_from(report.meter.instructions).unwrap_or(u32::MAX));
             let Some(during) = during else {
-                self.record.note_races(&report);
+                self.record.note_again(&report);
                 if report.finished {
                     continue;
                 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::fault::Fault;
+use crate::fault::{Fault, Line};
 use crate::memory::{POISON, Pointer};
 use crate::meter::Meter;
 use crate::program::{Kernel, LANES};
@@ -95,12 +95,22 @@ pub struct Settings {
     /// Whether only what the launch leaves in memory is asked for, as of one that is made again: then nobody looks for races and for reads of
     /// what nobody has written or a cache does not see, and no access is counted.
     pub results_only: bool,
+    /// Whether the first look of a block at what another wrote, by volatile or relaxed operations and with nothing to order the two, shows what was
+    /// there before, as it may: a GPU may let others see what a thread wrote in another order. Needs that races are looked for.
+    pub shows_past: bool,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
         let patience = Duration::from_secs(3600);
-        Settings { schedule: Schedule::Forward, limit: 1 << 31, patience, fill: POISON, results_only: false }
+        Settings {
+            schedule: Schedule::Forward,
+            limit: 1 << 31,
+            patience,
+            fill: POISON,
+            results_only: false,
+            shows_past: false,
+        }
     }
 }
 
@@ -168,6 +178,15 @@ pub enum Refusal {
     },
 }
 
+/// A look that showed what was there before another block wrote.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Earlier {
+    /// The load.
+    pub read: Line,
+    /// The write that it did not see.
+    pub written: Line,
+}
+
 /// What came of a launch.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
@@ -181,6 +200,8 @@ pub struct Report {
     pub meter: Meter,
     /// What it printed, up to a limit.
     pub printed: String,
+    /// Looks at what another block wrote, with nothing to order the two, that showed what was there before and were not repeated.
+    pub earlier: Vec<Earlier>,
     /// Whether all threads came to their end.
     pub finished: bool,
     /// Whether what the launch did was followed to its end: otherwise threads let each other see more, or used parts of more places, than can be

@@ -1367,3 +1367,63 @@ fn a_launch_repeats_exactly() {
     };
     assert_eq!(run(3), run(3));
 }
+
+/// What the last of three blocks takes that the first puts into `y`: it waits for a flag, and the one between does nothing. Each in the given order and,
+/// where looks show what was there before, in others.
+fn passed_on(put: &str, take: &str) -> Vec<(u32, usize)> {
+    let text = format!(
+        "mov.u32 %r0, %tid.x; mov.u32 %r1, %ctaid.x; ld.param.u64 %rd1, [p0]; setp.eq.u32 %p0, %r1, 0; setp.eq.u32 %p1, %r1, 2;\n\
+         @%p0 bra PUT;\n@%p1 bra TAKE;\nret;\nPUT: {put}\nret;\nTAKE: {take}\nst.global.u32 [%rd1+64], %r5;\nret;"
+    );
+    let kernel = kernel(1, "", &text);
+    let took = SCHEDULES.map(|schedule| {
+        let mut memory = Memory::new();
+        let y = with_u32s(&mut memory, "y", Role::InOut, vec![0; 32]);
+        let launch =
+            Launch { grid: [3, 1, 1], block: [1, 1, 1], shared: 0, arguments: vec![Argument::Pointer(y)] };
+        let shows_past = schedule != Schedule::Forward;
+        let settings = Settings { schedule, limit: 1 << 20, shows_past, ..Settings::default() };
+        let report = execute::launch(&kernel, &launch, &mut memory, &settings).expect("a launch");
+        assert!(report.finished && report.faults.is_empty(), "{put} {take} {:?}", report.faults);
+        (u32s(&memory, y)[16], report.earlier.len())
+    });
+    took.to_vec()
+}
+
+#[test]
+fn without_a_fence_one_write_may_be_seen_before_an_earlier_one() {
+    let [now, before] = [vec![(7, 0); 4], vec![(7, 0), (0, 1), (0, 1), (0, 1)]];
+    let flag = "st.volatile.global.u32 [%rd1+32], 1;";
+    let wait = "WAIT: ld.volatile.global.u32 %r4, [%rd1+32]; setp.eq.u32 %p2, %r4, 0;\n@%p2 bra WAIT;\n";
+    let put = |fence: &str| format!("st.volatile.global.u32 [%rd1], 7; {fence} {flag}");
+    let read = "ld.volatile.global.u32 %r5, [%rd1];";
+    assert_eq!(passed_on(&put(""), &format!("{wait}{read}")), before);
+    assert_eq!(passed_on(&put("membar.gl;"), &format!("{wait}{read}")), now);
+    assert_eq!(passed_on(&put("fence.acq_rel.gpu;"), &format!("{wait}{read}")), now);
+    let released = "st.volatile.global.u32 [%rd1], 7; st.release.gpu.global.u32 [%rd1+32], 1;";
+    assert_eq!(passed_on(released, &format!("{}{read}", wait.replace("volatile", "acquire.gpu"))), now);
+    // Whoever looks until it is there gets it, and so does an atomic operation.
+    let until = "AGAIN: ld.volatile.global.u32 %r5, [%rd1]; setp.eq.u32 %p2, %r5, 0;\n@%p2 bra AGAIN;";
+    assert_eq!(passed_on(&put(""), &format!("{wait}{until}")), now);
+    assert_eq!(passed_on(&put(""), &format!("{wait}atom.global.add.u32 %r5, [%rd1], 0;")), now);
+    // As is added by an atomic operation.
+    let added = format!("red.global.add.u32 [%rd1], 7; {flag}");
+    assert_eq!(passed_on(&added, &format!("{wait}{read}")), before);
+    // A flag and a value in one are seen together, in one access or in each of its parts.
+    let both = "mov.u64 %rd5, 4294967303; st.volatile.global.u64 [%rd1], %rd5;";
+    let wait_for_both = "AGAIN: ld.volatile.global.u64 %rd6, [%rd1]; setp.eq.u64 %p2, %rd6, 0;\n@%p2 bra AGAIN;\ncvt.u32.u64 %r5, %rd6;";
+    assert_eq!(passed_on(both, wait_for_both), now);
+    let pair = "mov.u32 %r7, 7; mov.u32 %r8, 1; st.volatile.global.v2.u32 [%rd1], {%r7, %r8};";
+    let wait_for_pair =
+        "AGAIN: ld.volatile.global.v2.u32 {%r5, %r8}, [%rd1]; setp.eq.u32 %p2, %r8, 0;\n@%p2 bra AGAIN;";
+    assert_eq!(passed_on(pair, wait_for_pair), now);
+}
+
+#[test]
+fn what_a_block_has_seen_stays_seen() {
+    // What the first writes one after the other, the last sees in no other order: none is smaller than the one before.
+    let put = "mov.u32 %r4, 0;\nNEXT: add.u32 %r4, %r4, 1; st.volatile.global.u32 [%rd1], %r4; setp.lt.u32 %p2, %r4, 3000;\n@%p2 bra NEXT;";
+    let take = "mov.u32 %r5, 0; mov.u32 %r6, 0;\nLOOK: ld.volatile.global.u32 %r4, [%rd1]; setp.lt.u32 %p2, %r4, %r6;\n\
+        @%p2 add.u32 %r5, %r5, 1; mov.u32 %r6, %r4; setp.lt.u32 %p2, %r4, 3000;\n@%p2 bra LOOK;";
+    assert_eq!(passed_on(put, take), [(0, 0); 4]);
+}

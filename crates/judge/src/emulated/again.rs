@@ -105,6 +105,7 @@ impl Emulated {
             let way = Way { schedule, watched, ..Way::default() };
             device.again(made, made.before.clone(), way, |_| ())
         };
+        self.record.begin_again();
         let first = self.record.other_order();
         let mut came = again(self, first);
         if matches!(came, Err(Ended { is_endless: true, .. })) {

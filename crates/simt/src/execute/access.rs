@@ -13,6 +13,9 @@ use super::place::{Group, Request, Target, Way, addresses};
 use super::warp::{Warp, lanes, lanes_in_turn};
 use super::{Machine, POLLS_IN_VAIN};
 
+/// Values beside one another that an access may have.
+const PARTS_MAX: usize = 4;
+
 impl Machine<'_> {
     /// Where the bytes of a target lie, and which of them are known. Local memory begins where a lane's does.
     fn storage<'m>(
@@ -70,15 +73,21 @@ impl Machine<'_> {
             if stale != mask {
                 self.check_races(&group, mask & !stale, 0, &request, block);
             }
+            let mut earlier = [0; PARTS_MAX];
             if strong {
                 let global = matches!(group.target, Target::Global(_));
                 self.polls += u64::from(global);
                 // Each part may be a flag of its own.
-                for part in 0..u64::from(access.count) {
-                    let (group, addresses) = moved(&group, &addresses, part * u64::from(access.bytes));
+                let part_at =
+                    |part: usize| moved(&group, &addresses, (part * usize::from(access.bytes)) as u64);
+                for (part, earlier) in earlier.iter_mut().enumerate().take(access.count.into()) {
+                    *earlier = self.shown_past(&part_at(part).0, mask, access.bytes.into(), pc, block);
+                }
+                for (part, earlier) in earlier.iter().enumerate().take(access.count.into()) {
+                    let (group, addresses) = part_at(part);
                     take_over(&group, mask, warp, block);
                     if global {
-                        self.acquire(&addresses, mask, block);
+                        self.acquire(&addresses, mask & !earlier, block);
                     }
                 }
             }
@@ -91,6 +100,18 @@ impl Machine<'_> {
                 }
                 let at = part * usize::from(access.bytes);
                 fetch(&from, at, access, reg, warp);
+            }
+            for (part, mask) in earlier.into_iter().enumerate().filter(|(_, mask)| *mask != 0) {
+                let (Target::Global(place), reg) =
+                    (group.target, part_of(kernel, inst.d, access.count, part))
+                else {
+                    unreachable!("other memory is no other block's")
+                };
+                let from =
+                    Source { bytes: self.past.of(place), starts: &starts, mask, step: group.step(size) };
+                if reg != Reg::NONE {
+                    fetch(&from, part * usize::from(access.bytes), access, reg, warp);
+                }
             }
         }
         if strong {
@@ -151,6 +172,9 @@ impl Machine<'_> {
             left &= !group.mask;
             let mask = self.admit(&group, &request, block);
             if mask != 0 {
+                if strong {
+                    self.keep_past(&group, mask, size);
+                }
                 let step = group.step(size);
                 self.put(&group, mask, &request, block, |to, starts| {
                     let mut same = u32::MAX;
@@ -251,6 +275,8 @@ impl Machine<'_> {
                 self.acquire(&addresses, mask, block);
                 self.release(&addresses, mask, release, warp, block);
             }
+            self.sees_present(&group, mask, block);
+            self.keep_past(&group, mask, size);
             if op.finds_out() {
                 self.note_tried(&group, mask, warp, block);
             }

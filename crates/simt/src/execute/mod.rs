@@ -11,6 +11,7 @@ mod check;
 mod copies;
 mod cost;
 mod mbarrier;
+mod past;
 mod place;
 mod print;
 mod warp;
@@ -26,6 +27,7 @@ use crate::program::{Kernel, LANES, Op, Space};
 use crate::shadow::{Releases, Shadow};
 
 use block::{Block, Ran};
+use past::Past;
 use place::Group;
 
 /// Most threads of a block.
@@ -82,6 +84,7 @@ pub fn launch(
         schedule: settings.schedule,
         fill: settings.fill,
         results_only: settings.results_only,
+        shows_past: settings.shows_past && !settings.results_only,
         random: match settings.schedule {
             Schedule::Random(seed) => seed,
             Schedule::Forward | Schedule::Reverse => 0,
@@ -91,12 +94,13 @@ pub fn launch(
         polls: 0,
         tried: HashSet::new(),
         looks: Vec::new(),
+        past: Past::default(),
         resident: 1,
         outside: 0,
         ended: false,
     };
     machine.run();
-    let Machine { mut faults, counts, printed, tried, ended, releases, unfollowed, .. } = machine;
+    let Machine { mut faults, counts, printed, tried, past, ended, releases, unfollowed, .. } = machine;
     let finds_out = |pc: u32| matches!(kernel.code[pc as usize].op, Op::Atomic(op, ..) if op.finds_out());
     faults.retain(|pc, other| {
         !other.is_some_and(|other| {
@@ -109,6 +113,7 @@ pub fn launch(
         faults: faults.finish(),
         meter: counts.finish(kernel),
         printed,
+        earlier: past.finish(kernel),
         finished: !ended,
         followed: !unfollowed && !releases.given_up(),
     })
@@ -210,6 +215,8 @@ pub(crate) struct Machine<'a> {
     fill: u8,
     /// Whether nobody looks for races and uses of what nobody has written, nor counts what accesses cost.
     results_only: bool,
+    /// Whether looks at what another block wrote may show what was there before.
+    shows_past: bool,
     random: u64,
     until: Instant,
     /// When the clock is looked at next.
@@ -220,6 +227,7 @@ pub(crate) struct Machine<'a> {
     tried: HashSet<u32>,
     /// Where a look at what others may change goes to, until it is known whether it shows anything new.
     looks: Vec<(Group, u32)>,
+    past: Past,
     /// Blocks that may be under way at a time, and those that have no room yet where others wait for ever.
     resident: usize,
     outside: u32,

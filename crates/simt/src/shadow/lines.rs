@@ -1,6 +1,8 @@
 //! What is remembered of the words of a buffer, its cells: of whole lines where warps access whole lines, of lines of owners where each thread
 //! has cells of its own, and of pieces of lines elsewhere.
 
+use std::ops::Range;
+
 use super::{Actor, Cell, Mark, NONE};
 
 /// Cells of a buffer, 32 to a line.
@@ -272,6 +274,17 @@ impl Shadow {
     pub fn writer(&self, index: usize, bytes: u8) -> Option<Mark> {
         let Cell { write, atomic, .. } = self.cell(index);
         [write, atomic].into_iter().find(|mark| mark.tick != NONE && mark.bytes & bytes != 0)
+    }
+
+    /// The last write to some cells, if it is one for all of them, of a kind that cannot race with its like.
+    pub fn last_atomic_write(&self, cells: Range<usize>) -> Option<Mark> {
+        let last = |index: usize| {
+            let Cell { write, atomic, .. } = self.cell(index);
+            (atomic.tick > write.tick).then_some(atomic)
+        };
+        let first = last(cells.start)?;
+        let same = |mark: Mark| (mark.tick, mark.thread) == (first.tick, first.thread);
+        cells.skip(1).all(|index| last(index).is_some_and(same)).then_some(first)
     }
 
     /// What a cell remembers.
