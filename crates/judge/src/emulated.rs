@@ -15,7 +15,7 @@ use tribunal_contract::launch::{Buffer, Kernels, Launch, Plan, Role, Signature, 
 use tribunal_contract::{Answer, Argument, Call, Challenge, Fault, StateId, Tensor};
 use tribunal_runner::Trouble;
 use tribunal_simt::execute;
-use tribunal_simt::fault::Kind;
+use tribunal_simt::fault::{self, Kind};
 use tribunal_simt::launch::{self as simt, Refusal, Report, Schedule, Settings};
 use tribunal_simt::memory::{self, Memory, Pointer};
 use tribunal_simt::meter::{BufferMeter, SECTOR};
@@ -55,6 +55,8 @@ struct Way {
     schedule: Schedule,
     fill: u8,
     watched: bool,
+    /// Whether looks may show what was there before another block wrote.
+    shows_past: bool,
 }
 
 /// Why a call came to nothing.
@@ -73,7 +75,7 @@ impl From<Ended> for Trouble {
 impl Default for Way {
     fn default() -> Self {
         let Settings { schedule, fill, .. } = Settings::default();
-        Self { schedule, fill, watched: false }
+        Self { schedule, fill, watched: false, shows_past: false }
     }
 }
 
@@ -88,6 +90,8 @@ pub struct Emulated {
     states: BTreeMap<StateId, Held>,
     record: Record,
     traffic: Traffic,
+    /// Writes that were not seen when the present call was made again.
+    unseen: Vec<fault::Fault>,
     scratch: u64,
     /// The most bytes that a call has written of variables of the module, by name, and what the present one has.
     variables: BTreeMap<String, u64>,
@@ -150,6 +154,7 @@ impl Emulated {
             states: BTreeMap::new(),
             record: Record::default(),
             traffic: Traffic::default(),
+            unseen: Vec::new(),
             scratch: 0,
             variables: BTreeMap::new(),
             written: BTreeMap::new(),
@@ -248,10 +253,9 @@ impl Emulated {
         let until = Instant::now() + PATIENCE;
         for launch in &plan.launches {
             let patience = until.saturating_duration_since(Instant::now());
-            let Way { schedule, fill, watched } = way;
+            let Way { schedule, fill, watched, shows_past } = way;
             let results_only = during.is_none() && !watched;
-            let settings =
-                Settings { schedule, limit: left, patience, fill, results_only, shows_past: watched };
+            let settings = Settings { schedule, limit: left, patience, fill, results_only, shows_past };
             let report = self.launch(launch, pointers, &settings).map_err(|refusal| {
                 let message =
                     format!("tribunal.toml, [operation.{operation}] `{}`: {refusal}", launch.kernel);
@@ -259,7 +263,8 @@ impl Emulated {
             })?;
             left = left.saturating_sub(u32::try_from(report.meter.instructions).unwrap_or(u32::MAX));
             let Some(during) = during else {
-                self.record.note_again(&report);
+                self.record.note_races(&report);
+                self.unseen.extend_from_slice(&report.unseen);
                 if report.finished {
                     continue;
                 }

@@ -26,6 +26,8 @@ pub enum Kind {
     SharedRace,
     /// The same in global memory, by threads of one block or of several.
     GlobalRace,
+    /// A read of what was there before another block wrote, where nothing says that the write is seen before what was seen.
+    UnseenWrite,
     /// Lanes of one instruction write different values to one place: one of them lands, and which is not said.
     ContestedWrite,
     /// Threads of a warp do not reach a barrier together.
@@ -61,6 +63,7 @@ impl Kind {
             Kind::WriteToInput => "write_to_input",
             Kind::SharedRace => "shared_race",
             Kind::GlobalRace => "global_race",
+            Kind::UnseenWrite => "unseen_write",
             Kind::ContestedWrite => "contested_write",
             Kind::DivergentBarrier => "divergent_barrier",
             Kind::BarrierAfterExit => "barrier_after_exit",

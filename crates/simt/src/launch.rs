@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::fault::{Fault, Line};
+use crate::fault::Fault;
 use crate::memory::{POISON, Pointer};
 use crate::meter::Meter;
 use crate::program::{Kernel, LANES};
@@ -178,15 +178,6 @@ pub enum Refusal {
     },
 }
 
-/// A look that showed what was there before another block wrote.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Earlier {
-    /// The load.
-    pub read: Line,
-    /// The write that it did not see.
-    pub written: Line,
-}
-
 /// What came of a launch.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
@@ -200,8 +191,9 @@ pub struct Report {
     pub meter: Meter,
     /// What it printed, up to a limit.
     pub printed: String,
-    /// Looks at what another block wrote, with nothing to order the two, that showed what was there before and were not repeated.
-    pub earlier: Vec<Earlier>,
+    /// Looks at what another block wrote, with nothing to order the two, that [showed](Settings::shows_past) what was there before and were not
+    /// repeated. They are no fault where the kernel does without what was written.
+    pub unseen: Vec<Fault>,
     /// Whether all threads came to their end.
     pub finished: bool,
     /// Whether what the launch did was followed to its end: otherwise threads let each other see more, or used parts of more places, than can be

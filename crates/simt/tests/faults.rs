@@ -1385,7 +1385,7 @@ fn passed_on(put: &str, take: &str) -> Vec<(u32, usize)> {
         let settings = Settings { schedule, limit: 1 << 20, shows_past, ..Settings::default() };
         let report = execute::launch(&kernel, &launch, &mut memory, &settings).expect("a launch");
         assert!(report.finished && report.faults.is_empty(), "{put} {take} {:?}", report.faults);
-        (u32s(&memory, y)[16], report.earlier.len())
+        (u32s(&memory, y)[16], report.unseen.len())
     });
     took.to_vec()
 }

@@ -101,19 +101,34 @@ impl Emulated {
     /// In another order. Where a warp that gets far ahead takes more than it may, it is some in which all take turns at odd moments that decide whether
     /// the call comes to its end: an honest look at what others are to change may be long in the first.
     fn reorder(&mut self, made: &mut Made<'_, '_>, watched: bool) {
-        let again = |device: &mut Self, schedule| {
-            let way = Way { schedule, watched, ..Way::default() };
+        let again = |device: &mut Self, schedule, shows_past| {
+            device.unseen.clear();
+            let way = Way { schedule, watched, shows_past, ..Way::default() };
             device.again(made, made.before.clone(), way, |_| ())
         };
-        self.record.begin_again();
-        let first = self.record.other_order();
-        let mut came = again(self, first);
+        let mut schedule = self.record.other_order();
+        let mut came = again(self, schedule, watched);
         if matches!(came, Err(Ended { is_endless: true, .. })) {
             for seed in 0..ORDERS_AT_RANDOM {
-                came = again(self, Schedule::Random(seed));
+                schedule = Schedule::Random(seed);
+                came = again(self, schedule, watched);
                 if came.is_err() {
                     break;
                 }
+            }
+        }
+        let is_other =
+            |device: &Self, came: &Result<(), Ended>| came.is_err() || device.differing(made).is_some();
+        if !self.unseen.is_empty() && is_other(self, &came) {
+            let unseen = std::mem::take(&mut self.unseen);
+            let other = std::mem::take(&mut self.memory);
+            let seen = again(self, schedule, false);
+            if is_other(self, &seen) {
+                self.memory = other;
+            } else {
+                // It is not the order, but what is seen in it.
+                self.record.note_unseen(&unseen);
+                came = seen;
             }
         }
         match came {

@@ -4,7 +4,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use tribunal_simt::fault::{self, Kind};
-use tribunal_simt::launch::{Earlier, Report, Schedule};
+use tribunal_simt::launch::{Report, Schedule};
 
 use crate::evidence::Repeats;
 use crate::examine::finding_about;
@@ -87,10 +87,8 @@ pub(super) struct Record {
     pub invalid: bool,
     /// Operations that were asked for, but in calls that must be refused.
     asked: BTreeSet<&'static str>,
-    /// Operations whose results differ between two orders: in which case and by which buffer first, and which look may be why.
-    unordered: BTreeMap<&'static str, (usize, String, Option<String>)>,
-    /// Of the present call in another order, a look that showed what was there before another block wrote.
-    earlier: Option<String>,
+    /// Operations whose results differ between two orders, and in which case and by which buffer first.
+    unordered: BTreeMap<&'static str, (usize, String)>,
     /// Operations that do not come to their end in another order: in which case first, and why.
     stopped: BTreeMap<&'static str, (usize, String)>,
     /// Calls whose results were compared between two orders, by operation.
@@ -141,19 +139,22 @@ impl Record {
         self.note_faults(&report.faults, during);
     }
 
-    /// Keeps the races of a call that is made again in another order, if they are new: which accesses meet is a matter of it. And the first look that
-    /// showed what was there before another block wrote.
-    pub fn note_again(&mut self, report: &Report) {
-        if self.earlier.is_none() {
-            self.earlier = report.earlier.first().map(|Earlier { read, written }| {
-                format!("{read} of kernel `{}` read what was there before {written} wrote, with no fence to order the two", report.kernel)
-            });
-        }
+    /// Keeps the races of a call that is made again in another order, if they are new: which accesses meet is a matter of it.
+    pub fn note_races(&mut self, report: &Report) {
+        let races = report.faults.iter().filter(|fault| fault.kind.is_race());
+        self.note_new(races);
+    }
+
+    /// The same of writes that were not seen in the other order, which results hang on.
+    pub fn note_unseen(&mut self, unseen: &[fault::Fault]) {
+        self.note_new(unseen);
+    }
+
+    fn note_new<'f>(&mut self, faults: impl IntoIterator<Item = &'f fault::Fault>) {
         let is_new = |fault: &&fault::Fault| !self.seen.iter().any(|seen| seen.is_either_way(fault));
-        let races: Vec<_> =
-            report.faults.iter().filter(|fault| fault.kind.is_race()).filter(is_new).collect();
+        let new: Vec<_> = faults.into_iter().filter(is_new).collect();
         let during = format!("{}, in another order", self.during);
-        self.note_faults(races, &during);
+        self.note_faults(new, &during);
     }
 
     fn note_faults<'f>(&mut self, faults: impl IntoIterator<Item = &'f fault::Fault>, during: &str) {
@@ -183,11 +184,6 @@ impl Record {
                 self.of_values.push(index);
             }
         }
-    }
-
-    /// The present call is made in another order.
-    pub fn begin_again(&mut self) {
-        self.earlier = None;
     }
 
     /// As the how-manieth of its operation in the case the present call is made.
@@ -229,9 +225,8 @@ impl Record {
     /// Notes a call that was made in another order, and the buffer that holds something else after it, if one does.
     pub fn compared(&mut self, operation: &'static str, differing: Option<String>) {
         *self.reordered.entry(operation).or_default() += 1;
-        let earlier = self.earlier.take();
         if let Some(buffer) = differing {
-            self.unordered.entry(operation).or_insert((self.case, buffer, earlier));
+            self.unordered.entry(operation).or_insert((self.case, buffer));
         }
     }
 
@@ -314,8 +309,7 @@ impl Record {
         let tried =
             format!("{} calls, run again with blocks, warps and lanes in another order", self.reordered());
         let differs = self.unordered.iter().next();
-        let differs =
-            differs.map(|(operation, (_, buffer, _))| format!("{operation} gives another `{buffer}`"));
+        let differs = differs.map(|(operation, (_, buffer))| format!("{operation} gives another `{buffer}`"));
         let stops =
             self.stopped.keys().next().map(|operation| format!("{operation} does not come to its end"));
         let differs = stops.or(differs);
@@ -382,10 +376,9 @@ impl Record {
                 ..finding_about(&about, "printed", dimension, Outcome::Pass, note, message, None)
             });
         }
-        for (operation, (case, buffer, earlier)) in &self.unordered {
-            let why = earlier.as_ref().map_or(String::new(), |earlier| format!("; there, {earlier}"));
+        for (operation, (case, buffer)) in &self.unordered {
             let message = format!(
-                "{operation} gives another `{buffer}` when blocks, warps and lanes run in another order, as they may on a GPU at any time{why}"
+                "{operation} gives another `{buffer}` when blocks, warps and lanes run in another order, as they may on a GPU at any time"
             );
             let about = format!("{SANITIZER}{operation}");
             let (dimension, minor) = (Dimension::Stability, Severity::Minor);

@@ -74,9 +74,14 @@ fn of_what_cannot_be_measured_the_first_trouble_is_told() {
 
 /// A device with a kernel `k` for softmax + top-k, of one block that is launched like this.
 fn one_kernel(launch: &str, ptx: &str) -> Emulated {
+    in_blocks(1, launch, ptx)
+}
+
+/// The same of so many blocks.
+fn in_blocks(blocks: u32, launch: &str, ptx: &str) -> Emulated {
     let manifest = format!(
         "name = \"t\"\nchallenge = \"fused_softmax_topk\"\nlanguage = \"cuda\"\nentry = \"t.ptx\"\n\
-         [[operation.softmax_topk.launch]]\nkernel = \"k\"\ngrid = [1]\n{launch}\n"
+         [[operation.softmax_topk.launch]]\nkernel = \"k\"\ngrid = [{blocks}]\n{launch}\n"
     );
     let manifest = Manifest::parse(&manifest, "tribunal.toml").expect("a manifest");
     let challenge = challenges::find(manifest.challenge).expect("a contract");
@@ -359,6 +364,37 @@ fn what_hangs_on_order_is_answered_as_another_order_has_it() {
         L: nanosleep.u32 1000; add.u32 %r3, %r3, 1; setp.lt.u32 %p2, %r3, 6000; @%p2 bra L;
         ld.volatile.global.f32 %f1, [%rd2]; st.global.f32 [%rd0], %f1;";
     assert!(second_answer(late).1.contains(&differs[0]));
+}
+
+#[test]
+fn a_write_that_no_fence_makes_visible_is_named_where_results_hang_on_it() {
+    // The first block leaves 7 and a flag; the second waits for the flag, and answers what it finds.
+    let answer = |fence: &str, ticket: &str| {
+        let ptx = format!(
+            ".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 p0, .param .u64 p1) {{\n\
+             .reg .b32 %r<8>; .reg .f32 %f<4>; .reg .b64 %rd<8>; .reg .pred %p<4>;\n\
+             ld.param.u64 %rd0, [p0]; ld.param.u64 %rd1, [p1]; mov.u32 %r0, %ctaid.x; setp.eq.u32 %p0, %r0, 0;\n{ticket}\n@%p0 bra LEAVE;\n\
+             WAIT: ld.volatile.global.u32 %r1, [%rd1+4]; setp.eq.u32 %p1, %r1, 0; @%p1 bra WAIT;\n\
+             ld.volatile.global.f32 %f0, [%rd1];\nst.global.f32 [%rd0], %f0; ret;\n\
+             LEAVE: st.volatile.global.f32 [%rd1], 0f40E00000;\n{fence} st.volatile.global.u32 [%rd1+4], 1; ret;\n}}\n"
+        );
+        let launch = "block = [1]\narguments = [\"probs\", \"memo\"]\n\
+                      [operation.softmax_topk]\nscratch.memo = { dtype = \"int32\", elements = \"4\", zeroed = true }";
+        let mut device = in_blocks(2, launch, &ptx);
+        device.begin(0);
+        let answer = ask(&mut device, &[0.0; 2], 2).expect("an answer").outputs[0].to_f64()[0];
+        let failed = device.findings(&[]).into_iter().filter(|finding| finding.outcome == Outcome::Fail);
+        (
+            answer,
+            failed.map(|finding| (finding.suspect.expect("a name"), finding.severity)).collect::<Vec<_>>(),
+        )
+    };
+    assert_eq!(answer("membar.gl;", ""), (7.0, vec![]));
+    assert_eq!(answer("", ""), (7.0, vec![("unseen_write".to_owned(), Severity::Critical)]));
+    // Where results hang on the order in any case, the answer is what that order and what is seen in it make of them.
+    let ticket =
+        "atom.global.inc.u32 %r2, [%rd1+8], 9; cvt.rn.f32.u32 %f1, %r2; @%p0 st.global.f32 [%rd0+4], %f1;";
+    assert_eq!(answer("", ticket), (0.0, vec![("order_dependent".to_owned(), Severity::Minor)]));
 }
 
 #[test]

@@ -78,10 +78,11 @@ impl Machine<'_> {
                 let global = matches!(group.target, Target::Global(_));
                 self.polls += u64::from(global);
                 // Each part may be a flag of its own.
+                let of_part = Request { size: access.bytes.into(), ..request };
                 let part_at =
                     |part: usize| moved(&group, &addresses, (part * usize::from(access.bytes)) as u64);
                 for (part, earlier) in earlier.iter_mut().enumerate().take(access.count.into()) {
-                    *earlier = self.shown_past(&part_at(part).0, mask, access.bytes.into(), pc, block);
+                    *earlier = self.shown_past(&part_at(part).0, mask, &of_part, block);
                 }
                 for (part, earlier) in earlier.iter().enumerate().take(access.count.into()) {
                     let (group, addresses) = part_at(part);

@@ -100,7 +100,8 @@ pub fn launch(
         ended: false,
     };
     machine.run();
-    let Machine { mut faults, counts, printed, tried, past, ended, releases, unfollowed, .. } = machine;
+    let unseen = machine.unseen_writes();
+    let Machine { mut faults, counts, printed, tried, ended, releases, unfollowed, .. } = machine;
     let finds_out = |pc: u32| matches!(kernel.code[pc as usize].op, Op::Atomic(op, ..) if op.finds_out());
     faults.retain(|pc, other| {
         !other.is_some_and(|other| {
@@ -113,7 +114,7 @@ pub fn launch(
         faults: faults.finish(),
         meter: counts.finish(kernel),
         printed,
-        earlier: past.finish(kernel),
+        unseen,
         finished: !ended,
         followed: !unfollowed && !releases.given_up(),
     })

@@ -8,12 +8,11 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use crate::fault::Line;
-use crate::launch::Earlier;
-use crate::program::Kernel;
+use crate::fault::{Fault, Faults, Kind, Line};
+use crate::shadow::Mark;
 
 use super::block::Block;
-use super::place::{Group, Target};
+use super::place::{Group, Request, Target};
 use super::warp::lanes;
 use super::{Machine, cell_bytes};
 
@@ -32,10 +31,8 @@ pub(super) struct Past {
 /// A look that showed what was there before a write.
 #[derive(Debug)]
 struct Shown {
-    /// When it was, by which instruction.
-    look: (u32, u32),
-    /// The same of the write.
-    write: (u32, u32),
+    look: Mark,
+    write: Mark,
     /// Whether the block has looked there again.
     again: bool,
 }
@@ -45,20 +42,32 @@ impl Past {
     pub fn of(&self, place: usize) -> &[u8] {
         &self.bytes[&place]
     }
-
-    /// Looks that were not repeated, each pair of instructions once.
-    pub fn finish(self, kernel: &Kernel) -> Vec<Earlier> {
-        let once = self.shown.into_values().filter(|shown| !shown.again);
-        let mut places: Vec<(u32, u32)> = once.map(|Shown { look, write, .. }| (look.1, write.1)).collect();
-        places.sort_unstable();
-        places.dedup();
-        let earlier =
-            |(read, written)| Earlier { read: Line::of(kernel, read), written: Line::of(kernel, written) };
-        places.into_iter().map(earlier).collect()
-    }
 }
 
 impl Machine<'_> {
+    /// Looks that showed what was there before, and were not repeated.
+    pub(super) fn unseen_writes(&self) -> Vec<Fault> {
+        let once = self.past.shown.iter().filter(|(_, shown)| !shown.again);
+        let mut once: Vec<_> =
+            once.map(|(&(_, location), Shown { look, write, .. })| (look, location, write)).collect();
+        once.sort_by_key(|(look, location, _)| (look.tick, *location));
+        let mut faults = Faults::default();
+        for (look, location, write) in once {
+            let first = || {
+                let (target, offset) = Group::of_location(location);
+                let place = self.place_name(target);
+                let (by, line) =
+                    (self.thread(self.place_of(write.block), write.thread), Line::of(self.kernel, write.pc));
+                let detail = format!(
+                    "reads byte {offset} of {place} as it was before {by} wrote there at {line}: without a fence, others may see what comes after that write first"
+                );
+                (self.thread(self.place_of(look.block), look.thread), detail)
+            };
+            faults.note(self.kernel, Kind::UnseenWrite, look.pc, Some(write.pc), 1, first);
+        }
+        faults.finish()
+    }
+
     /// Keeps what is there before lanes write, in a way that races with none of its like.
     pub(super) fn keep_past(&mut self, group: &Group, mask: u32, size: usize) {
         let Target::Global(place) = group.target else { return };
@@ -74,14 +83,8 @@ impl Machine<'_> {
     }
 
     /// The lanes whose look shows what was there before.
-    pub(super) fn shown_past(
-        &mut self,
-        group: &Group,
-        mask: u32,
-        size: usize,
-        pc: u32,
-        block: &Block,
-    ) -> u32 {
+    pub(super) fn shown_past(&mut self, group: &Group, mask: u32, request: &Request, block: &Block) -> u32 {
+        let &Request { size, pc, .. } = request;
         let Target::Global(place) = group.target else { return 0 };
         let (true, Some(shadow)) = (self.past.bytes.contains_key(&place), &self.shadows[place]) else {
             return 0;
@@ -98,11 +101,15 @@ impl Machine<'_> {
                 continue;
             }
             let location = group.location(lane).expect("global memory is shared");
-            let anew = Shown { look: (self.tick, pc), write: (write.tick, write.pc), again: false };
+            let (tick, thread) = (self.tick, request.thread(lane));
+            let look = Mark { tick, block: block.index, pc, thread, ..Mark::default() };
+            let anew = Shown { look, write, again: false };
             match self.past.shown.entry((block.index, location)) {
-                Entry::Occupied(mut known) if known.get().write.0 != write.tick => drop(known.insert(anew)),
+                Entry::Occupied(mut known) if known.get().write.tick != write.tick => {
+                    drop(known.insert(anew))
+                }
                 // Lanes of one instruction look at the same time.
-                Entry::Occupied(known) if known.get().look.0 == self.tick => (),
+                Entry::Occupied(known) if known.get().look.tick == self.tick => (),
                 Entry::Occupied(mut known) => {
                     known.get_mut().again = true;
                     continue;

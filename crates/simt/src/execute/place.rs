@@ -51,6 +51,12 @@ impl Group {
         }
     }
 
+    /// The buffer or variable of a location in global memory, and the offset in it.
+    pub(super) fn of_location(location: u64) -> (Target, u64) {
+        let place = (location >> address::OFFSET_BITS) as usize - 1;
+        (Target::Global(place), location & ((1 << address::OFFSET_BITS) - 1))
+    }
+
     /// Bytes from one lane's storage to the next one's, where that is the same for all. `size` is of what each accesses.
     pub(super) fn step(&self, size: usize) -> Option<usize> {
         match self.target {
