@@ -7,7 +7,7 @@ use half::{bf16, f16};
 use tribunal_runner::cage::Cage;
 use tribunal_runner::{Artefact, MachineError, Submission, Trouble, Workshop};
 use tribunal_simt::execute;
-use tribunal_simt::launch::{Argument, Launch, Settings};
+use tribunal_simt::launch::{Argument, Launch, Schedule, Settings};
 use tribunal_simt::memory::{Memory, Role};
 use tribunal_simt::ptx::Module;
 
@@ -15,7 +15,7 @@ const SOURCE: &str = include_str!("../../runner/tests/cuda/groups.cu");
 
 type Check = fn(&Module);
 
-const CHECKS: [(&str, Check); 17] = [
+const CHECKS: [(&str, Check); 18] = [
     ("tiles know their place and what their lanes say", tiles),
     ("values of any type go from lane to lane", structs),
     ("lanes that came to one place are a group", lanes),
@@ -23,6 +23,7 @@ const CHECKS: [(&str, Check); 17] = [
     ("who arrives at a barrier lets who waits see", barriers),
     ("some threads copy for others", producers),
     ("atomics add up", atomics),
+    ("blocks pass sums on", across),
     ("numbers are rounded to halves", rounded),
     ("pairs of halves are calculated with", pairs),
     ("all 8-bit floats are what they mean", eights_are_read),
@@ -65,8 +66,27 @@ fn compiled() -> Option<String> {
     }
 }
 
-/// A launch that is accused of nothing: inputs, then outputs that hold as many bytes; zeros if they are read before.
+/// Orders in which blocks, warps and lanes run. In all but the first, looks at what others wrote show what was there before where they may.
+const ORDERS: [Schedule; 3] = [Schedule::Forward, Schedule::Reverse, Schedule::Random(1)];
+
+/// A launch that is accused of nothing, and leaves the same in any order: inputs, then outputs that hold as many bytes; zeros if they are read before.
 fn launch(
+    module: &Module,
+    kernel: &str,
+    shape: (u32, u32),
+    inputs: &[Vec<u8>],
+    outputs: &[usize],
+) -> Vec<Vec<u8>> {
+    let [first, others @ ..] = ORDERS.map(|order| launch_in(order, module, kernel, shape, inputs, outputs));
+    for other in others {
+        assert!(first == other, "{kernel} hangs on order");
+    }
+    first
+}
+
+/// The same in one order.
+fn launch_in(
+    schedule: Schedule,
     module: &Module,
     kernel: &str,
     shape: (u32, u32),
@@ -86,7 +106,9 @@ fn launch(
     }
     let launch = Launch { grid: [shape.0, 1, 1], block: [shape.1, 1, 1], shared: 0, arguments };
     let kernel = module.kernel(kernel).expect("a kernel");
-    let report = execute::launch(&kernel, &launch, &mut memory, &Settings::default()).expect("a launch");
+    let shows_past = schedule != Schedule::Forward;
+    let settings = Settings { schedule, shows_past, ..Settings::default() };
+    let report = execute::launch(&kernel, &launch, &mut memory, &settings).expect("a launch");
     assert!(report.finished && report.faults.is_empty(), "{:?}", report.faults);
     made.into_iter().map(|pointer| memory.buffer(pointer).bytes().to_vec()).collect()
 }
@@ -297,6 +319,17 @@ fn directions(x: f32, nearest: u16, wide: impl Fn(u16) -> f32, largest: u16) -> 
     let beyond = if wide(cut) == x.abs() { cut } else { cut + 1 };
     let (up, down) = if sign == 0 { (beyond, cut) } else { (cut, beyond) };
     [nearest, sign | cut, sign | up, sign | down]
+}
+
+fn across(module: &Module) {
+    const BLOCKS: usize = 12;
+    let input = numbers(64 * BLOCKS);
+    let sizes = [4 * (3 * BLOCKS + 1), 8 * BLOCKS, 4 * BLOCKS, 4 * BLOCKS, 4 * BLOCKS, 4 * BLOCKS, 4];
+    let out = launch(module, "across", (BLOCKS as u32, 64), &[bytes(&input, i32::to_ne_bytes)], &sizes);
+    let upto = |block: usize| input[..64 * block].iter().sum::<i32>();
+    let before = (0..BLOCKS).flat_map(|block| [upto(block); 3]);
+    let all = (1..=BLOCKS).map(upto).sum();
+    assert_eq!(ints(&out[0]), before.chain([all]).collect::<Vec<_>>());
 }
 
 fn rounded(module: &Module) {

@@ -239,6 +239,49 @@ extern "C" __global__ void atomics(int *i, unsigned long long *l, float *f) {
     static_assert(cuda::std::is_same_v<cuda::std::uint8_t, unsigned char> && cuda::std::numeric_limits<int>::max() > 0);
 }
 
+// What the blocks before sum up to, passed on from block to block in three ways, and what all do, by the block that comes last.
+extern "C" __global__ void across(const int *in, int *out, volatile unsigned long long *packed, int *sums, int *flags, volatile int *loose,
+                                  volatile int *raised, int *ticket) {
+    __shared__ int total;
+    const unsigned b = blockIdx.x, all = gridDim.x;
+    if (threadIdx.x == 0) total = 0;
+    __syncthreads();
+    atomicAdd(&total, in[b * blockDim.x + threadIdx.x]);
+    __syncthreads();
+    if (threadIdx.x > 0) return;
+    // A flag and a sum in one word.
+    unsigned long long word = 1ull << 32;
+    if (b > 0)
+        do word = packed[b - 1];
+        while (word >> 32 == 0);
+    packed[b] = 1ull << 32 | (unsigned)((int)word + total);
+    // A flag that releases.
+    using flag = cuda::atomic_ref<int, cuda::thread_scope_device>;
+    if (b > 0)
+        while (flag(flags[b - 1]).load(cuda::memory_order_acquire) == 0) {
+        }
+    const int before = b > 0 ? sums[b - 1] : 0;
+    sums[b] = before + total;
+    flag(flags[b]).store(1, cuda::memory_order_release);
+    // A fence between two volatile writes.
+    if (b > 0)
+        while (raised[b - 1] == 0) {
+        }
+    const int also_before = b > 0 ? loose[b - 1] : 0;
+    loose[b] = also_before + total;
+    __threadfence();
+    raised[b] = 1;
+    out[3 * b] = (int)word;
+    out[3 * b + 1] = before;
+    out[3 * b + 2] = also_before;
+    if (atomicAdd(ticket, 1) == all - 1) {
+        __threadfence();
+        int last = 0;
+        for (unsigned other = 0; other < all; other++) last += loose[other];
+        out[3 * all] = last;
+    }
+}
+
 // For each float: rounded to both halves in four ways, and what integers become of the first.
 extern "C" __global__ void rounded(const float *in, unsigned short *out) {
     float x = in[threadIdx.x];
