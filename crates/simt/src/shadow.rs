@@ -20,6 +20,8 @@ mod releases;
 
 use std::collections::HashMap;
 
+use crate::program::Scope;
+
 pub(crate) use lines::{LINE, Row, Shadow};
 pub(crate) use releases::{Acquired, Release, Releases};
 
@@ -39,11 +41,19 @@ pub(crate) struct Mark {
     pub thread: u16,
     /// Which bytes of the word.
     pub bytes: u8,
-    /// Whether it is of a kind that cannot race with its like.
-    pub atomic: bool,
+    /// To whom it is atomic, if it is of a kind that cannot race with its like.
+    pub atomic: Option<Scope>,
 }
 
 impl Mark {
+    /// Whether both are atomic to each other.
+    fn is_like(&self, other: &Mark) -> bool {
+        let wide = |mark: &Mark| mark.atomic == Some(Scope::Device);
+        self.atomic.is_some()
+            && other.atomic.is_some()
+            && (self.block == other.block || wide(self) && wide(other))
+    }
+
     pub fn warp(&self) -> usize {
         usize::from(self.thread) / 32
     }
@@ -156,7 +166,7 @@ impl Actor<'_> {
         mark.tick != NONE && mark.bytes & bytes != 0 && !self.ordered(mark, thread)
     }
 
-    pub fn mark(&self, thread: u16, bytes: u8, atomic: bool) -> Mark {
+    pub fn mark(&self, thread: u16, bytes: u8, atomic: Option<Scope>) -> Mark {
         Mark { tick: self.tick, block: self.block, pc: self.pc, thread, bytes, atomic }
     }
 
@@ -182,7 +192,7 @@ impl Cell {
     pub fn read(&mut self, actor: &Actor<'_>, mark: &Mark) -> Option<Mark> {
         let &Mark { thread, bytes, atomic, .. } = mark;
         let mut race = actor.races(&self.write, thread, bytes).then_some(self.write);
-        if race.is_none() && !atomic && actor.races(&self.atomic, thread, bytes) {
+        if race.is_none() && !mark.is_like(&self.atomic) && actor.races(&self.atomic, thread, bytes) {
             race = Some(self.atomic);
         }
         let warp = 1 << (thread / 32);
@@ -211,9 +221,11 @@ impl Cell {
 
     /// Whether every thread of a warp may read without a race.
     #[inline]
-    pub fn may_be_read(&self, actor: &Actor<'_>, warp: usize, bytes: u8, atomic: bool) -> bool {
-        let may = |mark: &Mark| mark.tick == NONE || mark.bytes & bytes == 0 || actor.all_ordered(mark, warp);
-        may(&self.write) && (atomic || may(&self.atomic))
+    pub fn may_be_read(&self, actor: &Actor<'_>, read: &Mark) -> bool {
+        let may = |mark: &Mark| {
+            mark.tick == NONE || mark.bytes & read.bytes == 0 || actor.all_ordered(mark, read.warp())
+        };
+        may(&self.write) && (read.is_like(&self.atomic) || may(&self.atomic))
     }
 
     /// Notes a write; gives the access with which it races. A write of `same` bytes as were there races with no other write.
@@ -225,21 +237,22 @@ impl Cell {
         if !same && actor.races(&self.write, thread, bytes) {
             race = Some(self.write);
         }
-        if race.is_none() && !same && !atomic && actor.races(&self.atomic, thread, bytes) {
+        if race.is_none() && !same && !mark.is_like(&self.atomic) && actor.races(&self.atomic, thread, bytes)
+        {
             race = Some(self.atomic);
         }
         if race.is_none()
             && self.read.tick != NONE
             && self.read.tick != actor.tick
             && self.read.bytes & bytes != 0
-            && !(atomic && self.read.atomic)
+            && !mark.is_like(&self.read)
             && !self.reads_ordered(actor, thread)
         {
             let last_is_ordered = actor.ordered(&self.read, thread);
             let by_other = last_is_ordered && self.other.tick != NONE && self.other.thread != thread;
             race = Some(if by_other { self.other } else { self.read });
         }
-        if atomic {
+        if atomic.is_some() {
             self.atomic = *mark;
         } else {
             self.write = *mark;

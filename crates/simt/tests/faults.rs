@@ -1427,3 +1427,39 @@ fn what_a_block_has_seen_stays_seen() {
         @%p2 add.u32 %r5, %r5, 1; mov.u32 %r6, %r4; setp.lt.u32 %p2, %r4, 3000;\n@%p2 bra LOOK;";
     assert_eq!(passed_on(put, take), [(0, 0); 4]);
 }
+
+#[test]
+fn what_is_atomic_to_a_block_is_not_atomic_to_others() {
+    let add = |scope: &str| {
+        format!(
+            "ld.param.u64 %rd5, [p1]; mul.wide.u32 %rd6, %r0, 4; add.s64 %rd5, %rd5, %rd6; red.relaxed.{scope}.global.add.u32 [%rd5], 1;"
+        )
+    };
+    let adds = |blocks: u32, threads: u32, body: &str| {
+        let kernel = kernel(2, "", &format!("{PLACES}{body}\nret;"));
+        SCHEDULES.map(|schedule| {
+            let mut memory = Memory::new();
+            let x = with_u32s(&mut memory, "x", Role::Input, 0..256);
+            let y = with_u32s(&mut memory, "y", Role::InOut, vec![0; 256]);
+            let report = run(&kernel, blocks, threads, &mut memory, &[x, y], schedule);
+            report.faults.into_iter().map(|fault| (fault.kind, fault.detail)).collect::<Vec<_>>()
+        })
+    };
+    let twice = |scope: &str| format!("{} xor.b32 %r0, %r0, 32; {}", add(scope), add(scope));
+    for threads in [64, 40] {
+        assert_eq!(adds(1, threads, &twice("cta")), [const { vec![] }; 4], "one block");
+        assert_eq!(adds(2, threads, &add("gpu")), [const { vec![] }; 4]);
+        for found in
+            adds(2, threads, &add("cta")).iter().chain(&adds(2, threads, &[add("gpu"), add("cta")].concat()))
+        {
+            assert_eq!(found.first().map(|(kind, _)| *kind), Some(Kind::GlobalRace));
+            assert!(
+                found[0]
+                    .1
+                    .ends_with("(what is atomic in the scope of a block is not atomic to other blocks)"),
+                "{}",
+                found[0].1
+            );
+        }
+    }
+}

@@ -50,7 +50,8 @@ impl Machine<'_> {
         let kernel = self.kernel;
         let size = usize::from(access.bytes) * usize::from(access.count);
         let strong = access.order != Order::Weak;
-        let request = Request { way: Way::Read, size, pc, strong, warp: warp.index };
+        let request =
+            Request { way: Way::Read, size, pc, atomic: strong.then_some(Scope::Device), warp: warp.index };
         if !strong {
             warp.worked();
         }
@@ -165,7 +166,8 @@ impl Machine<'_> {
         let size = bytes * count;
         let strong = access.order != Order::Weak;
         let backward = self.lanes_write_backward();
-        let request = Request { way: Way::Write, size, pc, strong, warp: warp.index };
+        let request =
+            Request { way: Way::Write, size, pc, atomic: strong.then_some(Scope::Device), warp: warp.index };
         warp.worked();
         let mut left = active;
         while left != 0 {
@@ -243,7 +245,7 @@ impl Machine<'_> {
     ) -> bool {
         let addresses = addresses(warp, inst.a, access.wide_address, access.offset);
         let size = usize::from(access.bytes);
-        let request = Request { way: Way::Atomic, size, pc, strong: true, warp: warp.index };
+        let request = Request { way: Way::Atomic, size, pc, atomic: Some(scope), warp: warp.index };
         let operand = |warp: &Warp, reg: Reg, lane: usize| match reg {
             Reg::NONE => 0,
             reg if access.wide => warp.regs.w64[reg.index()][lane],
@@ -320,7 +322,7 @@ impl Machine<'_> {
         warp: &Warp,
         block: &mut Block,
     ) -> [[u8; 16]; LANES] {
-        let request = Request { way: Way::Read, size, pc, strong: false, warp: warp.index };
+        let request = Request { way: Way::Read, size, pc, atomic: None, warp: warp.index };
         let mut rows = [[0; 16]; LANES];
         let mut left = mask;
         while left != 0 {
@@ -357,7 +359,7 @@ impl Machine<'_> {
         block: &mut Block,
     ) {
         let backward = self.lanes_write_backward();
-        let request = Request { way: Way::Write, size, pc, strong: false, warp };
+        let request = Request { way: Way::Write, size, pc, atomic: None, warp };
         let group = self.group(Space::Shared, addresses, mask, size);
         self.put(&group, mask, &request, block, |bytes, starts| {
             let lanes = lanes_in_turn(mask, backward);

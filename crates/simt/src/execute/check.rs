@@ -44,7 +44,7 @@ fn note(
     request: &Request,
     actor: &Actor<'_>,
 ) -> Vec<(usize, Mark)> {
-    let &Request { way, size, strong, .. } = request;
+    let &Request { way, size, atomic, .. } = request;
     let write = way != Way::Read;
     // Whole lines that lanes share evenly.
     let begin = if group.row && size >= width { group.begin(mask, size) } else { None };
@@ -52,7 +52,7 @@ fn note(
         return note_each(shadow, width, (group, mask, same), request, actor);
     };
     let (line, lines) = (begin / (LINE * width), size / width);
-    let mark = actor.mark(request.thread(0), ((1u32 << width) - 1) as u8, strong);
+    let mark = actor.mark(request.thread(0), ((1u32 << width) - 1) as u8, atomic);
     let row = Row { mark, shift: lines.trailing_zeros() as u8 };
     if mask == u32::MAX && shadow.note_rows(line, lines, row, write, actor) {
         return Vec::new();
@@ -62,7 +62,7 @@ fn note(
     } else {
         note_each(shadow, width, (group, mask, same), request, actor)
     };
-    if mask == u32::MAX && write && !strong {
+    if mask == u32::MAX && write && atomic.is_none() {
         shadow.make_whole(line, lines, row);
     }
     races
@@ -81,20 +81,21 @@ fn note_each(
     request: &Request,
     actor: &Actor<'_>,
 ) -> Vec<(usize, Mark)> {
-    let &Request { way, size, strong, .. } = request;
+    let &Request { way, size, atomic, .. } = request;
     let write = way != Way::Read;
     let shift = (size / width).max(1).trailing_zeros() as u8;
+    let mark = |lane: usize, bytes: u8| actor.mark(request.thread(lane), bytes, atomic);
     if group.one && !write && !mask.is_power_of_two() {
         let (first, last) = (mask.trailing_zeros() as usize, 31 - mask.leading_zeros() as usize);
         let mut words = words(group.offsets[first] as usize, size, width);
-        if words.all(|(word, bytes)| shadow.cell(word).may_be_read(actor, request.warp, bytes, strong)) {
+        if words.all(|(word, bytes)| shadow.cell(word).may_be_read(actor, &mark(first, bytes))) {
             // The first and the last lane leave what all of them would.
             mask = 1 << first | 1 << last;
         }
     }
     let mut races = Vec::new();
     let mut note = |lane: usize, first: usize, count: usize, bytes: u8| {
-        let mark = actor.mark(request.thread(lane), bytes, strong);
+        let mark = mark(lane, bytes);
         if shadow.note_own_cells(first, count, &mark, shift, write) {
             return;
         }
@@ -373,7 +374,11 @@ impl Machine<'_> {
                 _ => "used",
             };
             let same_warp = same_block && other.warp() == request.warp;
-            let hint = if same_warp { " (a shuffle or a vote does not, `__syncwarp()` does)" } else { "" };
+            let hint = match (same_warp, request.atomic, other.atomic) {
+                (true, ..) => " (a shuffle or a vote does not, `__syncwarp()` does)",
+                (_, Some(_), Some(_)) => " (what is atomic in the scope of a block is not atomic to other blocks)",
+                _ => "",
+            };
             format!(
                 "{} byte {offset} of {place}, which {whom} {did} at {line} with nothing to order them{hint}",
                 request.way.verb()
@@ -394,7 +399,7 @@ impl Machine<'_> {
         for lane in lanes(mask) {
             let read = shadow.cell(group.offsets[lane] as usize / cell).read;
             let own = read.tick != 0 && read.block == block.index && read.warp() == warp.index;
-            if own && !read.atomic && !block.clocks.sees(warp.index, &read) {
+            if own && read.atomic.is_none() && !block.clocks.sees(warp.index, &read) {
                 self.tried.insert(read.pc);
             }
         }
@@ -464,6 +469,7 @@ impl Machine<'_> {
 mod tests {
     use super::super::place::{is_one, is_row};
     use super::*;
+    use crate::program::Scope;
     use crate::shadow::{Cell, Clocks};
 
     /// Warps of a block.
@@ -525,7 +531,7 @@ mod tests {
         for lane in changing_first(mask, same) {
             let thread = request.thread(lane);
             for (word, bytes) in words(group.offsets[lane] as usize, request.size, width) {
-                let (cell, mark) = (&mut cells[word], actor.mark(thread, bytes, request.strong));
+                let (cell, mark) = (&mut cells[word], actor.mark(thread, bytes, request.atomic));
                 let race = match request.way {
                     Way::Read => cell.read(actor, &mark),
                     Way::Write | Way::Atomic => cell.write(actor, &mark, same >> lane & 1 == 1),
@@ -565,18 +571,19 @@ mod tests {
                 if mask == 0 {
                     continue;
                 }
-                let (way, strong) = match draw.below(20) {
-                    0 => (Way::Atomic, true),
-                    1 => (Way::Read, true),
-                    2..=9 => (Way::Read, false),
-                    _ => (Way::Write, false),
+                let scope = [Scope::Block, Scope::Device, Scope::Device][draw.below(3)];
+                let (way, atomic) = match draw.below(20) {
+                    0 => (Way::Atomic, Some(scope)),
+                    1 => (Way::Read, Some(scope)),
+                    2..=9 => (Way::Read, None),
+                    _ => (Way::Write, None),
                 };
                 let same = [0, 0, 0, u32::MAX, 0x5555_5555][draw.below(5)];
                 if way == Way::Read {
                     reads.push(tick);
                 }
                 let was_read = |mark: &Mark| reads.contains(&mark.pc);
-                let request = Request { way, size, pc: tick, strong, warp };
+                let request = Request { way, size, pc: tick, atomic, warp };
                 let actor = Actor { tick, block, pc: tick, clocks: &clocks, others: None };
                 let found = note(&mut shadow, width, (&group, mask, same), &request, &actor);
                 let due = note_apart(&mut cells, width, (&group, mask, same), &request, &actor);

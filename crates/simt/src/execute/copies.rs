@@ -190,7 +190,7 @@ impl Machine<'_> {
         }
         // It may land from now on, so whoever is not done with what is there races.
         let to = addresses(warp, inst.a, wide_address, 0);
-        let request = Request { way: Way::Write, size: bytes.into(), pc, strong: false, warp: warp.index };
+        let request = Request { way: Way::Write, size: bytes.into(), pc, atomic: None, warp: warp.index };
         let group = self.group(Space::Shared, &to, active, bytes.into());
         let mask = self.admit(&group, &request, block);
         if mask != 0 {

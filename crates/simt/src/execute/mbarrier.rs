@@ -6,7 +6,7 @@
 //! Copies that are to arrive do so when somebody asks for the phase, or when their thread ends: as late as it can be told.
 
 use crate::fault::Kind;
-use crate::program::{COUNT_BITS, Inst, Mbarrier, PENDING_AT, Reg, Space};
+use crate::program::{COUNT_BITS, Inst, Mbarrier, PENDING_AT, Reg, Scope, Space};
 
 use super::Machine;
 use super::block::{Awaited, Block};
@@ -79,7 +79,8 @@ impl Machine<'_> {
             Mbarrier::Arrive { .. } | Mbarrier::ArriveAfterCopies { .. } => Way::Atomic,
             Mbarrier::Test { .. } => Way::Read,
         };
-        let request = Request { way, size: SIZE, pc, strong: way != Way::Write, warp: warp.index };
+        let atomic = (way != Way::Write).then_some(Scope::Block);
+        let request = Request { way, size: SIZE, pc, atomic, warp: warp.index };
         if matches!(kind, Mbarrier::Test { .. }) {
             self.let_all_copies_arrive(warp, block);
         }

@@ -2,7 +2,7 @@
 
 use crate::address::{self, LOCAL, PARAM, SHARED};
 use crate::alu;
-use crate::program::{Inst, LANES, Reg, Space};
+use crate::program::{Inst, LANES, Reg, Scope, Space};
 
 use super::Machine;
 use super::warp::{Warp, lanes};
@@ -91,8 +91,8 @@ pub(super) struct Request {
     /// Bytes of a lane.
     pub(super) size: usize,
     pub(super) pc: u32,
-    /// Whether it cannot race with its like.
-    pub(super) strong: bool,
+    /// To whom it is atomic, if it cannot race with its like.
+    pub(super) atomic: Option<Scope>,
     pub(super) warp: usize,
 }
 

@@ -116,7 +116,7 @@ impl Owner {
         if tick == NONE {
             return Mark::default();
         }
-        Mark { tick, block, pc, thread: self.thread_of(cell), bytes, atomic: false }
+        Mark { tick, block, pc, thread: self.thread_of(cell), bytes, atomic: None }
     }
 }
 
@@ -203,7 +203,7 @@ impl Line {
             Line::Whole(Whole { write, atomic, read }) => {
                 let mut rows = [write, atomic, read].into_iter().filter(|row| row.mark.tick != NONE);
                 let Some(first) = rows.next() else { return Ok(None) };
-                let alike = |row: &Row| !row.mark.atomic && Owner::of(row) == Owner::of(first);
+                let alike = |row: &Row| row.mark.atomic.is_none() && Owner::of(row) == Owner::of(first);
                 if alike(first) && rows.all(alike) { Ok(Some(Owner::of(first))) } else { Err(()) }
             }
             Line::Own(own) => Ok(Some(own.owner)),
@@ -321,11 +321,10 @@ impl Shadow {
     ) -> bool {
         let lines = &mut self.lines[first..first + count];
         let at = |line: usize| Row { mark: row.cell(line * LINE), ..row };
-        // No atomic access races with another.
-        let atomic = row.mark.atomic;
+        let atomic = row.mark.atomic.is_some();
         let clear = lines.iter_mut().enumerate().all(|(index, line)| {
             let row = at(index);
-            let is_before = |earlier: &Row| atomic && earlier.mark.atomic || earlier.is_before(&row, actor);
+            let is_before = |earlier: &Row| row.mark.is_like(&earlier.mark) || earlier.is_before(&row, actor);
             line.whole().is_some_and(|whole| {
                 // A read takes the place of the one before it, which must not be forgotten.
                 let read = if write { is_before(&whole.read) } else { whole.read.is_before(&row, actor) };
@@ -349,7 +348,7 @@ impl Shadow {
     /// the lines. Notes nothing, and says so, where a cell may be of another thread as well.
     #[inline]
     pub fn note_own(&mut self, first: usize, count: usize, row: Row, lanes: u32, write: bool) -> bool {
-        if row.mark.atomic {
+        if row.mark.atomic.is_some() {
             return false;
         }
         let of = |line: usize| Owner::of(&Row { mark: row.cell(line * LINE), ..row });
@@ -379,7 +378,7 @@ impl Shadow {
         shift: u8,
         write: bool,
     ) -> bool {
-        if mark.atomic {
+        if mark.atomic.is_some() {
             return false;
         }
         let (line, cell) = (&mut self.lines[first / LINE], first % LINE);
@@ -438,21 +437,26 @@ fn spread(lanes: u32, shift: u8) -> u32 {
 mod tests {
     use super::super::Clocks;
     use super::*;
+    use crate::program::Scope;
 
     fn actor(tick: u32, clocks: &Clocks) -> Actor<'_> {
         Actor { tick, block: 0, pc: tick, clocks, others: None }
     }
 
     fn row(actor: &Actor<'_>, thread: u16, shift: u8) -> Row {
-        Row { mark: actor.mark(thread, 0xF, false), shift }
+        Row { mark: actor.mark(thread, 0xF, None), shift }
     }
 
     fn read(shadow: &mut Shadow, cell: usize, actor: &Actor<'_>, thread: u16, atomic: bool) -> Option<Mark> {
-        shadow.pieces(cell, 1)[0].read(actor, &actor.mark(thread, 0xF, atomic))
+        shadow.pieces(cell, 1)[0].read(actor, &actor.mark(thread, 0xF, atomic.then_some(Scope::Device)))
     }
 
     fn write(shadow: &mut Shadow, cell: usize, actor: &Actor<'_>, thread: u16, atomic: bool) -> Option<Mark> {
-        shadow.pieces(cell, 1)[0].write(actor, &actor.mark(thread, 0xF, atomic), false)
+        shadow.pieces(cell, 1)[0].write(
+            actor,
+            &actor.mark(thread, 0xF, atomic.then_some(Scope::Device)),
+            false,
+        )
     }
 
     #[test]
@@ -494,7 +498,8 @@ mod tests {
     #[test]
     fn atomic_rows_race_with_all_but_their_like() {
         let clocks = Clocks::new(2);
-        let atomic = |actor: &Actor<'_>, thread| Row { mark: actor.mark(thread, 0xF, true), shift: 0 };
+        let atomic =
+            |actor: &Actor<'_>, thread| Row { mark: actor.mark(thread, 0xF, Some(Scope::Device)), shift: 0 };
         let mut shadow = Shadow::new(32);
         let one = actor(1, &clocks);
         assert!(shadow.note_rows(0, 1, atomic(&one, 0), true, &one));
@@ -517,7 +522,7 @@ mod tests {
         let three = actor(3, &clocks);
         assert!(!shadow.note_rows(0, 1, row(&three, 0, 0), false, &three));
         let race = read(&mut shadow, 5, &three, 5, false).expect("nothing orders them");
-        assert_eq!((race.thread, race.pc, race.atomic), (37, 2, true));
+        assert_eq!((race.thread, race.pc, race.atomic), (37, 2, Some(Scope::Device)));
         // An atomic write hides no plain one before it.
         let mut shadow = Shadow::new(32);
         assert!(shadow.note_rows(0, 1, row(&one, 0, 0), true, &one));
