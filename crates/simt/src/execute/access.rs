@@ -74,25 +74,11 @@ impl Machine<'_> {
             if stale != mask {
                 self.check_races(&group, mask & !stale, 0, &request, block);
             }
-            let mut earlier = [0; PARTS_MAX];
-            if strong {
-                let global = matches!(group.target, Target::Global(_));
-                self.polls += u64::from(global);
-                // Each part may be a flag of its own.
-                let of_part = Request { size: access.bytes.into(), ..request };
-                let part_at =
-                    |part: usize| moved(&group, &addresses, (part * usize::from(access.bytes)) as u64);
-                for (part, earlier) in earlier.iter_mut().enumerate().take(access.count.into()) {
-                    *earlier = self.shown_past(&part_at(part).0, mask, &of_part, block);
-                }
-                for (part, earlier) in earlier.iter().enumerate().take(access.count.into()) {
-                    let (group, addresses) = part_at(part);
-                    take_over(&group, mask, warp, block);
-                    if global {
-                        self.acquire(&addresses, mask & !earlier, block);
-                    }
-                }
-            }
+            let past = if strong {
+                self.see_others(access, &group, (&addresses, mask), &request, warp, block)
+            } else {
+                [0; PARTS_MAX]
+            };
             let (bytes, _) = self.storage(block, group.target);
             let from = Source { bytes, starts: &starts, mask, step: group.step(size) };
             for part in 0..usize::from(access.count) {
@@ -103,17 +89,8 @@ impl Machine<'_> {
                 let at = part * usize::from(access.bytes);
                 fetch(&from, at, access, reg, warp);
             }
-            for (part, mask) in earlier.into_iter().enumerate().filter(|(_, mask)| *mask != 0) {
-                let (Target::Global(place), reg) =
-                    (group.target, part_of(kernel, inst.d, access.count, part))
-                else {
-                    unreachable!("other memory is no other block's")
-                };
-                let from =
-                    Source { bytes: self.past.of(place), starts: &starts, mask, step: group.step(size) };
-                if reg != Reg::NONE {
-                    fetch(&from, part * usize::from(access.bytes), access, reg, warp);
-                }
+            if strong && past != [0; PARTS_MAX] {
+                self.fetch_past(inst, access, &group, (&starts, past), warp);
             }
         }
         if strong {
@@ -121,6 +98,63 @@ impl Machine<'_> {
                 mixed(mixed(seen, addresses[lane]), warp.loaded(inst.d, access, kernel, lane))
             });
             self.settle_looks(warp.look(pc, active, seen), &request);
+        }
+    }
+
+    /// Lanes that look at what others may change see what those have let be seen by it. Gives, of each part of the access, the lanes that are shown what
+    /// was there before.
+    #[inline(never)]
+    fn see_others(
+        &mut self,
+        access: &Access,
+        group: &Group,
+        (addresses, mask): (&[u64; LANES], u32),
+        request: &Request,
+        warp: &Warp,
+        block: &mut Block,
+    ) -> [u32; PARTS_MAX] {
+        let global = matches!(group.target, Target::Global(_));
+        self.polls += u64::from(global);
+        // Each part may be a flag of its own.
+        let of_part = Request { size: access.bytes.into(), ..*request };
+        let part_at = |part: usize| moved(group, addresses, (part * usize::from(access.bytes)) as u64);
+        let mut past = [0; PARTS_MAX];
+        for (part, past) in past.iter_mut().enumerate().take(access.count.into()) {
+            *past = self.shown_past(&part_at(part).0, mask, &of_part, block);
+        }
+        for (part, past) in past.iter().enumerate().take(access.count.into()) {
+            let (group, addresses) = part_at(part);
+            take_over(&group, mask, warp, block);
+            if global {
+                self.acquire(&addresses, mask & !past, block);
+            }
+        }
+        past
+    }
+
+    /// Loads what was there before, of each part by so many lanes.
+    #[inline(never)]
+    fn fetch_past(
+        &mut self,
+        inst: &Inst,
+        access: &Access,
+        group: &Group,
+        (starts, past): (&[usize; LANES], [u32; PARTS_MAX]),
+        warp: &mut Warp,
+    ) {
+        let Target::Global(place) = group.target else { unreachable!("other memory is no other block's") };
+        let bytes = self.past.of(place);
+        for (part, mask) in past.into_iter().enumerate().filter(|(_, mask)| *mask != 0) {
+            let reg = part_of(self.kernel, inst.d, access.count, part);
+            let from = Source {
+                bytes,
+                starts,
+                mask,
+                step: group.step(usize::from(access.bytes) * usize::from(access.count)),
+            };
+            if reg != Reg::NONE {
+                fetch(&from, part * usize::from(access.bytes), access, reg, warp);
+            }
         }
     }
 

@@ -6,7 +6,6 @@
 //! to order the two shows what was there before. Whoever looks again sees what was written, and so does an atomic operation.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 
 use crate::fault::{Fault, Faults, Kind, Line};
 use crate::shadow::Mark;
@@ -97,25 +96,24 @@ impl Machine<'_> {
             let Some(write) = shadow.last_atomic_write(offset / cell..(offset + size).div_ceil(cell)) else {
                 continue;
             };
-            if write.block == block.index || self.releases.orders(&write, block.index, &block.acquired) {
-                continue;
-            }
             let location = group.location(lane).expect("global memory is shared");
+            let key = (block.index, location);
+            let is_seen = write.block == block.index
+                || self.releases.orders(&write, block.index, &block.acquired)
+                || is_full && !self.past.shown.contains_key(&key);
             let (tick, thread) = (self.tick, request.thread(lane));
-            let look = Mark { tick, block: block.index, pc, thread, ..Mark::default() };
-            let anew = Shown { look, write, again: false };
-            match self.past.shown.entry((block.index, location)) {
-                Entry::Occupied(mut known) if known.get().write.tick != write.tick => {
-                    drop(known.insert(anew))
-                }
+            match self.past.shown.get_mut(&key) {
                 // Lanes of one instruction look at the same time.
-                Entry::Occupied(known) if known.get().look.tick == self.tick => (),
-                Entry::Occupied(mut known) => {
-                    known.get_mut().again = true;
+                Some(known) if known.look.tick == tick => (),
+                Some(known) if is_seen || known.write.tick == write.tick => {
+                    known.again = true;
                     continue;
                 }
-                Entry::Vacant(_) if is_full => continue,
-                Entry::Vacant(free) => drop(free.insert(anew)),
+                None if is_seen => continue,
+                _ => {
+                    let look = Mark { tick, block: block.index, pc, thread, ..Mark::default() };
+                    self.past.shown.insert(key, Shown { look, write, again: false });
+                }
             }
             lanes_shown |= 1 << lane;
         }
