@@ -1463,3 +1463,38 @@ fn what_is_atomic_to_a_block_is_not_atomic_to_others() {
         }
     }
 }
+
+#[test]
+fn an_earlier_value_shows_what_came_before_it() {
+    // Two blocks leave a number each and count up, one after the other; the last waits until one has, and reads the first one's number.
+    let body = |fence: &str| {
+        format!(
+            "{PLACES}ld.param.u64 %rd5, [p1]; setp.eq.u32 %p0, %r1, 0; setp.eq.u32 %p1, %r1, 1; setp.eq.u32 %p3, %r1, 2;\n\
+             @%p0 bra FIRST;\n@%p1 bra SECOND;\n\
+             WAIT: ld.volatile.global.u32 %r4, [%rd5+64]; setp.eq.u32 %p2, %r4, 0;\n@%p2 bra WAIT;\n\
+             ld.global.u32 %r5, [%rd5]; st.global.u32 [%rd5+128], %r5;\nret;\n\
+             SECOND: ld.volatile.global.u32 %r4, [%rd5+64]; setp.eq.u32 %p2, %r4, 0;\n@%p2 bra SECOND;\n\
+             membar.gl; red.global.add.u32 [%rd5+64], 1;\nret;\n\
+             FIRST: st.global.u32 [%rd5], 7; {fence} red.global.add.u32 [%rd5+64], 1;\nret;"
+        )
+    };
+    for (fence, races) in [("membar.gl;", false), ("", true)] {
+        let kernel = kernel(2, "", &body(fence));
+        for schedule in SCHEDULES {
+            let mut memory = Memory::new();
+            let x = with_u32s(&mut memory, "x", Role::Input, 0..256);
+            let y = with_u32s(&mut memory, "y", Role::InOut, vec![0; 64]);
+            let arguments = [x, y].map(Argument::Pointer).to_vec();
+            let launch = Launch { grid: [3, 1, 1], block: [1, 1, 1], shared: 0, arguments };
+            let settings = Settings { schedule, limit: 1 << 20, shows_past: true, ..Settings::default() };
+            let report = execute::launch(&kernel, &launch, &mut memory, &settings).expect("a launch");
+            let raced = report.faults.iter().any(|fault| fault.kind == Kind::GlobalRace);
+            assert_eq!(
+                (raced, report.finished, u32s(&memory, y)[32]),
+                (races, true, 7),
+                "{:?}",
+                report.faults
+            );
+        }
+    }
+}

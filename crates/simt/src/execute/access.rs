@@ -127,6 +127,7 @@ impl Machine<'_> {
             take_over(&group, mask, warp, block);
             if global {
                 self.acquire(&addresses, mask & !past, block);
+                self.acquire_past(&group, &addresses, *past, block);
             }
         }
         past

@@ -435,7 +435,8 @@ impl Machine<'_> {
     pub(super) fn acquire(&mut self, addresses: &[u64; LANES], mask: u32, block: &mut Block) {
         if !self.releases.is_empty() {
             let Block { index, acquired, .. } = block;
-            lanes(mask).for_each(|lane| self.releases.acquire(addresses[lane], *index, acquired));
+            let now = self.tick;
+            lanes(mask).for_each(|lane| self.releases.acquire(addresses[lane], now, *index, acquired));
         }
     }
 
@@ -459,7 +460,7 @@ impl Machine<'_> {
                 let row = block.clocks.row(warp.index);
                 if releases { Arc::from(row) } else { Arc::from(block.fenced(warp.index)) }
             });
-            let release = Release::new(ticks[lane], warp.index, block.index, seen);
+            let release = Release::new(ticks[lane], self.tick, warp.index, block.index, seen);
             self.releases.release(addresses[lane], release);
         }
     }

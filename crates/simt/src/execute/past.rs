@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 
 use crate::fault::{Fault, Faults, Kind, Line};
+use crate::program::LANES;
 use crate::shadow::Mark;
 
 use super::block::Block;
@@ -118,6 +119,21 @@ impl Machine<'_> {
             lanes_shown |= 1 << lane;
         }
         lanes_shown
+    }
+
+    /// Lanes that were shown what was there before see what had been let be seen by then.
+    pub(super) fn acquire_past(
+        &mut self,
+        group: &Group,
+        addresses: &[u64; LANES],
+        mask: u32,
+        block: &mut Block,
+    ) {
+        for lane in lanes(mask) {
+            let location = group.location(lane).expect("global memory is shared");
+            let before = self.past.shown[&(block.index, location)].write.tick;
+            self.releases.acquire(addresses[lane], before, block.index, &mut block.acquired);
+        }
     }
 
     /// Lanes see what is there now.

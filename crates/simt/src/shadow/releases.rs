@@ -39,6 +39,8 @@ struct Location {
 pub(crate) struct Release {
     block: u32,
     tick: u32,
+    /// When it was let be seen.
+    at: u32,
     warp: usize,
     /// Up to which tick the warp had seen what others of its block did.
     seen: Arc<[u32]>,
@@ -47,8 +49,9 @@ pub(crate) struct Release {
 }
 
 impl Release {
-    pub fn new(tick: u32, warp: usize, block: u32, seen: &Arc<[u32]>) -> Release {
-        Release { block, tick, warp, seen: Arc::clone(seen), log: 0 }
+    /// That of what a warp had done before `tick`, by what it does `at` another.
+    pub fn new(tick: u32, at: u32, warp: usize, block: u32, seen: &Arc<[u32]>) -> Release {
+        Release { block, tick, at, warp, seen: Arc::clone(seen), log: 0 }
     }
 }
 
@@ -183,9 +186,12 @@ impl Releases {
         self.given_up.get()
     }
 
-    pub fn acquire(&mut self, address: u64, block: u32, acquired: &mut Acquired) {
+    /// A block sees what was let be seen at an address before a tick.
+    pub fn acquire(&mut self, address: u64, before: u32, block: u32, acquired: &mut Acquired) {
         let Some(&location) = self.places.get(&address) else { return };
-        let count = self.locations[location as usize].releases.len() as u32;
+        let releases = &self.locations[location as usize].releases;
+        let known = acquired.counts.get(&location).copied().unwrap_or(0);
+        let count = (releases.partition_point(|release| release.at < before) as u32).max(known);
         if acquired.counts.insert(location, count) == Some(count) {
             return;
         }
