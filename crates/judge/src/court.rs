@@ -34,6 +34,11 @@ pub trait Subject {
     /// Told before each case, so that what comes of it can be replayed alone: nobody holds results of earlier calls any more.
     fn let_go(&mut self) {}
 
+    /// Asked after a case: what answers hung on beside their inputs, by the name of the defect, and how. What is wrong with them is put down to it.
+    fn take_cause(&mut self) -> Option<(&'static str, String)> {
+        None
+    }
+
     /// Told before calls that must be refused, and after them.
     fn doubt(&mut self, _invalid: bool) {}
 

@@ -531,6 +531,10 @@ impl Subject for Emulated {
         self.record.begin(case);
     }
 
+    fn take_cause(&mut self) -> Option<(&'static str, String)> {
+        self.record.cause.take()
+    }
+
     fn doubt(&mut self, invalid: bool) {
         self.record.invalid = invalid;
     }

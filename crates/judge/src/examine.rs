@@ -144,8 +144,10 @@ fn try_some(
             [tried.as_ref().err(), released.as_ref().err()].map(|error| error.map(machine_trouble));
         let troubles: Vec<Observation> = troubles.into_iter().flatten().collect();
         let troubled = !troubles.is_empty();
-        let observations = tried.unwrap_or_default().into_iter().chain(unreleased).chain(troubles);
-        for observation in observations {
+        let cause = subject.take_cause();
+        let tried =
+            tried.unwrap_or_default().into_iter().map(|observation| put_down(observation, cause.as_ref()));
+        for observation in tried.chain(unreleased).chain(troubles) {
             all.caught |= observation.outcome == Outcome::Integrity;
             all.findings.push((index, finding(case.as_ref(), observation)));
         }
@@ -157,6 +159,19 @@ fn try_some(
         }
     }
     all
+}
+
+/// Puts a failure down to what answers hung on, if that is known.
+fn put_down(observation: Observation, cause: Option<&(&'static str, String)>) -> Observation {
+    match cause {
+        Some((suspect, how))
+            if observation.outcome == Outcome::Fail && !conduct::CHECKS.contains(&observation.check) =>
+        {
+            let message = format!("{how}; {}", observation.message);
+            Observation { suspect: Some(suspect), message, ..observation }
+        }
+        _ => observation,
+    }
 }
 
 /// Puts together what was tried, in the order of cases, and shrinks what failed.
@@ -325,8 +340,9 @@ fn fails_alike(case: &dyn Case, failure: &Finding, subject: &mut dyn Subject, se
     if court.release_all().is_err() {
         return false;
     }
+    let cause = subject.take_cause();
     observations.is_ok_and(|observations| {
-        observations.iter().any(|observation| {
+        observations.into_iter().map(|observation| put_down(observation, cause.as_ref())).any(|observation| {
             observation.outcome == Outcome::Fail
                 && observation.check == failure.check
                 && (observation.suspect.map(str::to_owned) == failure.suspect || failure.suspect.is_none())
@@ -338,10 +354,10 @@ fn fails_alike(case: &dyn Case, failure: &Finding, subject: &mut dyn Subject, se
 pub fn replay(case: &dyn Case, subject: &mut dyn Subject, seed: Seed) -> Result<Replay, MachineError> {
     let mut court = Court::recording(subject, seed);
     let observations = case.examine(&mut court)?;
-    Ok(Replay {
-        findings: observations.into_iter().map(|observation| finding(case, observation)).collect(),
-        record: court.into_record(),
-    })
+    let record = court.into_record();
+    let cause = subject.take_cause();
+    let put_down = |observation| finding(case, put_down(observation, cause.as_ref()));
+    Ok(Replay { findings: observations.into_iter().map(put_down).collect(), record })
 }
 
 /// One case, run again.

@@ -1371,9 +1371,14 @@ fn a_launch_repeats_exactly() {
 /// What the last of three blocks takes that the first puts into `y`: it waits for a flag, and the one between does nothing. Each in the given order and,
 /// where looks show what was there before, in others.
 fn passed_on(put: &str, take: &str) -> Vec<(u32, usize)> {
+    by_three([put, "", take])
+}
+
+/// What the last of three blocks comes to in `%r5`, and how many writes were not seen.
+fn by_three([first, second, third]: [&str; 3]) -> Vec<(u32, usize)> {
     let text = format!(
         "mov.u32 %r0, %tid.x; mov.u32 %r1, %ctaid.x; ld.param.u64 %rd1, [p0]; setp.eq.u32 %p0, %r1, 0; setp.eq.u32 %p1, %r1, 2;\n\
-         @%p0 bra PUT;\n@%p1 bra TAKE;\nret;\nPUT: {put}\nret;\nTAKE: {take}\nst.global.u32 [%rd1+64], %r5;\nret;"
+         @%p0 bra FIRST;\n@%p1 bra THIRD;\n{second}\nret;\nFIRST: {first}\nret;\nTHIRD: {third}\nst.global.u32 [%rd1+64], %r5;\nret;"
     );
     let kernel = kernel(1, "", &text);
     let took = SCHEDULES.map(|schedule| {
@@ -1384,7 +1389,7 @@ fn passed_on(put: &str, take: &str) -> Vec<(u32, usize)> {
         let shows_past = schedule != Schedule::Forward;
         let settings = Settings { schedule, limit: 1 << 20, shows_past, ..Settings::default() };
         let report = execute::launch(&kernel, &launch, &mut memory, &settings).expect("a launch");
-        assert!(report.finished && report.faults.is_empty(), "{put} {take} {:?}", report.faults);
+        assert!(report.finished && report.faults.is_empty(), "{text} {:?}", report.faults);
         (u32s(&memory, y)[16], report.unseen.len())
     });
     took.to_vec()
@@ -1497,4 +1502,35 @@ fn an_earlier_value_shows_what_came_before_it() {
             );
         }
     }
+}
+
+#[test]
+fn what_a_gpu_would_show_is_shown() {
+    let waits = |label: &str, at: u32| {
+        format!(
+            "{label}: ld.volatile.global.u32 %r4, [%rd1+{at}]; setp.eq.u32 %p2, %r4, 0;\n@%p2 bra {label};\n"
+        )
+    };
+    let now = vec![(1, 0); 4];
+    // What a block has seen whose flag is seen.
+    let first = "st.volatile.global.u32 [%rd1], 1;";
+    let second = format!("{} membar.gl; st.volatile.global.u32 [%rd1+32], 1;", waits("A", 0));
+    let third = format!("{} membar.gl; ld.volatile.global.u32 %r5, [%rd1];", waits("B", 32));
+    assert_eq!(by_three([first, &second, &third]), now);
+    let unfenced = second.replace("membar.gl;", "");
+    assert_eq!(by_three([first, &unfenced, &third])[1..], [(0, 1), (0, 1), (0, 1)]);
+    // Of two blocks that each write, fence, and look, one sees the other: else both would come first. The last counts who saw nothing.
+    let each = |own: u32, other: u32| {
+        format!(
+            "st.volatile.global.u32 [%rd1+{own}], 1; membar.gl; ld.volatile.global.u32 %r4, [%rd1+{other}]; setp.eq.u32 %p2, %r4, 0;\n\
+             @%p2 red.global.add.u32 [%rd1+8], 1; membar.gl; red.global.add.u32 [%rd1+12], 1;"
+        )
+    };
+    let both = "WAIT: atom.global.add.u32 %r4, [%rd1+12], 0; setp.lt.u32 %p2, %r4, 2;\n@%p2 bra WAIT;\nld.volatile.global.u32 %r5, [%rd1+8];";
+    assert_eq!(by_three([&each(0, 4), &each(4, 0), both]), now);
+    // Halves of a word are places of their own: who writes one changes nothing about the other.
+    let wrote = "mov.b16 %h1, 1; st.volatile.global.u16 [%rd1], %h1; WAIT: ld.volatile.global.u32 %r4, [%rd1+32]; setp.eq.u32 %p2, %r4, 0;\n\
+        @%p2 bra WAIT;\nld.volatile.global.u16 %h2, [%rd1]; cvt.u32.u16 %r5, %h2;";
+    let other = "mov.b16 %h1, 1; st.volatile.global.u16 [%rd1+2], %h1; st.volatile.global.u32 [%rd1+32], 1;";
+    assert_eq!(by_three([other, "", wrote]), now);
 }

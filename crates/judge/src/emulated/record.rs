@@ -47,6 +47,8 @@ impl Seen {
     fn severity(&self) -> Severity {
         match (self.fault.kind, self.matters) {
             (_, Some(false)) => Severity::Note,
+            // It may be a matter of rounding: that too is for the answers to show, which were made so.
+            (Kind::UnseenWrite, _) => Severity::Minor,
             // Another order lets another lane's value land: whether that matters is for the answers to show.
             (Kind::ContestedWrite, _) => Severity::Note,
             // It is not to answer, however it does that.
@@ -83,6 +85,8 @@ pub(super) struct Record {
     case: usize,
     /// Calls in it, by operation.
     calls: BTreeMap<&'static str, usize>,
+    /// What answers of it hang on beside their inputs, and how.
+    pub cause: Option<(&'static str, String)>,
     /// Whether calls are such that must be refused.
     pub invalid: bool,
     /// Operations that were asked for, but in calls that must be refused.
@@ -111,6 +115,7 @@ impl Record {
     pub fn begin(&mut self, case: usize) {
         self.case = case;
         self.calls.clear();
+        self.cause = None;
         self.into_states.clear();
     }
 
@@ -145,9 +150,11 @@ impl Record {
         self.note_new(races);
     }
 
-    /// The same of writes that were not seen in the other order, which results hang on.
+    /// The same of writes that were not seen in the other order, which results hang on. What is wrong in the case is put down to them.
     pub fn note_unseen(&mut self, unseen: &[fault::Fault]) {
         self.note_new(unseen);
+        let first = &unseen[0];
+        self.cause = Some((first.kind.name(), format!("kernel `{}`, {first}", first.kernel)));
     }
 
     fn note_new<'f>(&mut self, faults: impl IntoIterator<Item = &'f fault::Fault>) {
@@ -344,7 +351,10 @@ impl Record {
                 _ => "",
             };
             let message = format!("kernel `{kernel}`, {fault}, first in {during}{effect}");
-            let dimension = Dimension::Correctness;
+            let dimension = match fault.kind {
+                Kind::UnseenWrite => Dimension::Stability,
+                _ => Dimension::Correctness,
+            };
             findings.push(Finding {
                 seen_in: smallest(&mut cases.iter().copied()),
                 ..failed(&about, &check, dimension, seen.severity(), message, name)

@@ -4,6 +4,10 @@
 //! blocks take turns, all that a block wrote is there by the time another looks, in its order; on a GPU one write may be seen before an
 //! earlier one, unless a fence lies between them. So, where that is asked for, the first look of a block at what another wrote with nothing
 //! to order the two shows what was there before. Whoever looks again sees what was written, and so does an atomic operation.
+//!
+//! Nobody is shown what a GPU would not show. A write is seen if it is ordered before the look, if somebody's look that saw it is, or if both
+//! blocks had a fence in between, of which the writer's came first; and so is one that is not looked at as it was written: by bytes next to
+//! one another, no more and no less.
 
 use std::collections::HashMap;
 
@@ -16,8 +20,11 @@ use super::place::{Group, Request, Target};
 use super::warp::lanes;
 use super::{Machine, cell_bytes};
 
-/// Looks that are remembered in a launch. Beyond them all show what is there.
-const SHOWN_MAX: usize = 1 << 16;
+/// Looks, and fences, that are remembered in a launch. Beyond them all show what is there.
+const REMEMBERED_MAX: usize = 1 << 17;
+
+/// Blocks that saw a write as of which all do.
+const OBSERVERS: usize = 8;
 
 /// What was in memory before.
 #[derive(Debug, Default)]
@@ -26,6 +33,12 @@ pub(super) struct Past {
     bytes: HashMap<usize, Vec<u8>>,
     /// By block and location.
     shown: HashMap<(u32, u64), Shown>,
+    /// By location: the last write that somebody was seen to see, by its tick, and the first look at it of each block that saw it.
+    seen: HashMap<u64, (u32, Vec<Mark>)>,
+    /// By block: when its threads made what they had done visible to the device.
+    fences: HashMap<u32, Vec<u32>>,
+    /// How much is remembered.
+    count: usize,
 }
 
 /// A look that showed what was there before a write.
@@ -41,6 +54,28 @@ impl Past {
     /// What a buffer held before.
     pub fn of(&self, place: usize) -> &[u8] {
         &self.bytes[&place]
+    }
+
+    /// Whether a block made a write of its own visible, and another one's fence came after that.
+    fn is_fenced(&self, write: &Mark, block: u32) -> bool {
+        let [Some(writers), Some(own)] = [write.block, block].map(|block| self.fences.get(&block)) else {
+            return false;
+        };
+        let first = writers.get(writers.partition_point(|&fence| fence <= write.tick));
+        first.is_some_and(|first| own.last() > Some(first))
+    }
+
+    /// Notes that a look saw a write.
+    fn see(&mut self, location: u64, write: &Mark, look: Mark) {
+        let (tick, looks) = self.seen.entry(location).or_default();
+        if *tick != write.tick {
+            *tick = write.tick;
+            looks.clear();
+        }
+        if looks.len() < OBSERVERS && looks.iter().all(|known| known.block != look.block) {
+            looks.push(look);
+            self.count += 1;
+        }
     }
 }
 
@@ -82,37 +117,58 @@ impl Machine<'_> {
         }
     }
 
+    /// A thread of a block makes what it did visible to the device.
+    pub(super) fn fence_past(&mut self, block: u32) {
+        if self.shows_past {
+            self.past.fences.entry(block).or_default().push(self.tick);
+            self.past.count += 1;
+        }
+    }
+
+    /// Whether a block has to see a write.
+    fn is_to_see(&self, location: u64, write: &Mark, block: &Block) -> bool {
+        let is_ordered = |mark: &Mark| {
+            mark.block == block.index || self.releases.orders(mark, block.index, &block.acquired)
+        };
+        let seen = self.past.seen.get(&location).filter(|(tick, _)| *tick == write.tick);
+        is_ordered(write)
+            || self.past.is_fenced(write, block.index)
+            || seen.is_some_and(|(_, looks)| looks.len() >= OBSERVERS || looks.iter().any(is_ordered))
+    }
+
     /// The lanes whose look shows what was there before.
     pub(super) fn shown_past(&mut self, group: &Group, mask: u32, request: &Request, block: &Block) -> u32 {
         let &Request { size, pc, .. } = request;
         let Target::Global(place) = group.target else { return 0 };
-        let (true, Some(shadow)) = (self.past.bytes.contains_key(&place), &self.shadows[place]) else {
+        if !self.past.bytes.contains_key(&place) || self.past.count > REMEMBERED_MAX {
             return 0;
-        };
+        }
         let cell = cell_bytes(self.memory.at(place).element());
-        let is_full = self.past.shown.len() >= SHOWN_MAX;
         let mut lanes_shown = 0;
         for lane in lanes(mask) {
-            let offset = group.offsets[lane] as usize;
-            let Some(write) = shadow.last_atomic_write(offset / cell..(offset + size).div_ceil(cell)) else {
+            let Some(shadow) = &self.shadows[place] else { return 0 };
+            let Some(write) = shadow.last_atomic_write(group.offsets[lane] as usize, size, cell) else {
                 continue;
             };
             let location = group.location(lane).expect("global memory is shared");
             let key = (block.index, location);
-            let is_seen = write.block == block.index
-                || self.releases.orders(&write, block.index, &block.acquired)
-                || is_full && !self.past.shown.contains_key(&key);
             let (tick, thread) = (self.tick, request.thread(lane));
+            let look = Mark { tick, block: block.index, pc, thread, ..Mark::default() };
+            let is_to_see = self.is_to_see(location, &write, block);
             match self.past.shown.get_mut(&key) {
                 // Lanes of one instruction look at the same time.
                 Some(known) if known.look.tick == tick => (),
-                Some(known) if is_seen || known.write.tick == write.tick => {
+                Some(known) if is_to_see || known.write.tick == write.tick => {
                     known.again = true;
+                    self.past.see(location, &write, look);
                     continue;
                 }
-                None if is_seen => continue,
+                None if is_to_see => {
+                    self.past.see(location, &write, look);
+                    continue;
+                }
                 _ => {
-                    let look = Mark { tick, block: block.index, pc, thread, ..Mark::default() };
+                    self.past.count += 1;
                     self.past.shown.insert(key, Shown { look, write, again: false });
                 }
             }

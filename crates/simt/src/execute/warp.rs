@@ -449,6 +449,7 @@ impl Warp {
                         }
                         if scope == Scope::Device && active != 0 {
                             block.fence(self.index, machine.tick);
+                            machine.fence_past(block.index);
                         }
                         pc += 1;
                     }

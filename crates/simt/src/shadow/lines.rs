@@ -1,8 +1,6 @@
 //! What is remembered of the words of a buffer, its cells: of whole lines where warps access whole lines, of lines of owners where each thread
 //! has cells of its own, and of pieces of lines elsewhere.
 
-use std::ops::Range;
-
 use super::{Actor, Cell, Mark, NONE};
 
 /// Cells of a buffer, 32 to a line.
@@ -276,15 +274,22 @@ impl Shadow {
         [write, atomic].into_iter().find(|mark| mark.tick != NONE && mark.bytes & bytes != 0)
     }
 
-    /// The last write to some cells, if it is one for all of them, of a kind that cannot race with its like.
-    pub fn last_atomic_write(&self, cells: Range<usize>) -> Option<Mark> {
+    /// The last write to so many bytes, if it is one of just these, of a kind that cannot race with its like. Cells have `width` bytes.
+    pub fn last_atomic_write(&self, offset: usize, size: usize, width: usize) -> Option<Mark> {
         let last = |index: usize| {
             let Cell { write, atomic, .. } = self.cell(index);
             (atomic.tick > write.tick).then_some(atomic)
         };
-        let first = last(cells.start)?;
-        let same = |mark: Mark| (mark.tick, mark.thread) == (first.tick, first.thread);
-        cells.skip(1).all(|index| last(index).is_some_and(same)).then_some(first)
+        let first = last(offset / width)?;
+        let is_it = |index: usize| {
+            last(index).is_some_and(|mark| (mark.tick, mark.thread) == (first.tick, first.thread))
+        };
+        let (begin, end) = (offset / width, (offset + size).div_ceil(width));
+        let bytes = if size < width { ((1 << size) - 1) << (offset % width) } else { (1 << width) - 1 };
+        let whole =
+            (begin..end).all(|index| is_it(index) && u32::from(self.cell(index).atomic.bytes) == bytes);
+        let beside = [begin.checked_sub(1), Some(end).filter(|end| end / LINE < self.lines.len())];
+        (whole && !beside.into_iter().flatten().any(is_it)).then_some(first)
     }
 
     /// What a cell remembers.
