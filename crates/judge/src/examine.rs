@@ -144,10 +144,8 @@ fn try_some(
             [tried.as_ref().err(), released.as_ref().err()].map(|error| error.map(machine_trouble));
         let troubles: Vec<Observation> = troubles.into_iter().flatten().collect();
         let troubled = !troubles.is_empty();
-        let cause = subject.take_cause();
-        let tried =
-            tried.unwrap_or_default().into_iter().map(|observation| put_down(observation, cause.as_ref()));
-        for observation in tried.chain(unreleased).chain(troubles) {
+        let tried = put_down(tried.unwrap_or_default(), subject.take_cause());
+        for observation in tried.into_iter().chain(unreleased).chain(troubles) {
             all.caught |= observation.outcome == Outcome::Integrity;
             all.findings.push((index, finding(case.as_ref(), observation)));
         }
@@ -161,17 +159,12 @@ fn try_some(
     all
 }
 
-/// Puts a failure down to what answers hung on, if that is known.
-fn put_down(observation: Observation, cause: Option<&(&'static str, String)>) -> Observation {
-    match cause {
-        Some((suspect, how))
-            if observation.outcome == Outcome::Fail && !conduct::CHECKS.contains(&observation.check) =>
-        {
-            let message = format!("{how}; {}", observation.message);
-            Observation { suspect: Some(suspect), message, ..observation }
-        }
-        _ => observation,
+/// What a case saw, put down to what its answers hung on, if that is known.
+fn put_down(mut observations: Vec<Observation>, cause: Option<(&'static str, String)>) -> Vec<Observation> {
+    if let Some((suspect, why)) = cause {
+        observations.iter_mut().for_each(|observation| observation.blame(suspect, &why));
     }
+    observations
 }
 
 /// Puts together what was tried, in the order of cases, and shrinks what failed.
@@ -342,7 +335,7 @@ fn fails_alike(case: &dyn Case, failure: &Finding, subject: &mut dyn Subject, se
     }
     let cause = subject.take_cause();
     observations.is_ok_and(|observations| {
-        observations.into_iter().map(|observation| put_down(observation, cause.as_ref())).any(|observation| {
+        put_down(observations, cause).iter().any(|observation| {
             observation.outcome == Outcome::Fail
                 && observation.check == failure.check
                 && (observation.suspect.map(str::to_owned) == failure.suspect || failure.suspect.is_none())
@@ -355,9 +348,11 @@ pub fn replay(case: &dyn Case, subject: &mut dyn Subject, seed: Seed) -> Result<
     let mut court = Court::recording(subject, seed);
     let observations = case.examine(&mut court)?;
     let record = court.into_record();
-    let cause = subject.take_cause();
-    let put_down = |observation| finding(case, put_down(observation, cause.as_ref()));
-    Ok(Replay { findings: observations.into_iter().map(put_down).collect(), record })
+    let observations = put_down(observations, subject.take_cause());
+    Ok(Replay {
+        findings: observations.into_iter().map(|observation| finding(case, observation)).collect(),
+        record,
+    })
 }
 
 /// One case, run again.

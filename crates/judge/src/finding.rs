@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Family;
+use crate::{Family, conduct};
 
 /// The five outcomes, never mixed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -143,6 +143,14 @@ impl Observation {
             message: String::new(),
             suspect: None,
             used,
+        }
+    }
+
+    /// Puts a name to a failure, and says why. What a call did besides answering was seen, and has its name.
+    pub(crate) fn blame(&mut self, suspect: &'static str, why: &str) {
+        if self.outcome == Outcome::Fail && !conduct::CHECKS.contains(&self.check) {
+            self.suspect = Some(suspect);
+            self.message = format!("{why}; {}", self.message);
         }
     }
 }

@@ -209,15 +209,10 @@ impl Report {
         });
     }
 
-    /// Puts a name to failures, and says why. What a call did besides answering was seen, and has its name.
+    /// Puts a name to failures, and says why.
     pub fn blame(&mut self, suspect: &'static str, why: &str) {
         self.suspicions.clear();
-        for observation in &mut self.observations {
-            if observation.outcome == Outcome::Fail && !conduct::CHECKS.contains(&observation.check) {
-                observation.suspect = Some(suspect);
-                observation.message = format!("{why}; {}", observation.message);
-            }
-        }
+        self.observations.iter_mut().for_each(|observation| observation.blame(suspect, why));
     }
 
     /// Adds a sentence to a failed check.

@@ -131,9 +131,9 @@ impl Emulated {
                 came = seen;
             } else {
                 self.memory = other;
-            }
-            if is_unseen && came.is_ok() && self.differing(made).is_some() {
-                self.record.note_unseen(&unseen);
+                if is_unseen && came.is_ok() {
+                    self.record.note_unseen(&unseen);
+                }
             }
         }
         match came {
