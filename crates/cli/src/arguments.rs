@@ -378,7 +378,7 @@ pub struct DoctorOptions {
     #[arg(long)]
     pub json: bool,
     /// Try the judge itself: judge submissions with an `expected.toml` beside them, and count exploits contained, honest ones accused, defects
-    /// found and named [default: the project's specimens and exploits]
+    /// found and named; time is measured with least effort but where a verdict is to hang on it [default: the project's specimens and exploits]
     #[arg(long, num_args = 0.., value_name = "PATH")]
     pub controls: Option<Vec<PathBuf>>,
     /// Submissions tried at once under --controls [default: as many as there are processors]

@@ -289,7 +289,12 @@ pub fn run(options: &DoctorOptions, paths: &[PathBuf], common: &Common) -> Resul
     let progress = Progress::new(common.quiet);
     let store = store::to_write(common);
     let clerk = Clerk::new(store.as_ref(), &progress);
-    let manner = judge::Manner { jobs: options.jobs, ..Default::default() };
+    let brief = expected.iter().filter(|(_, due)| due.dimension != Some(Dimension::Performance));
+    let manner = judge::Manner {
+        jobs: options.jobs,
+        timed_briefly: brief.map(|(folder, _)| folder.to_path_buf()).collect(),
+        ..Default::default()
+    };
     let verdicts = judge::judge_all(&order, &folders, &manner, &clerk);
     drop(clerk);
     let tried: Vec<Tried> = verdicts

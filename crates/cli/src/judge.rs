@@ -1,6 +1,6 @@
 //! `tribunal judge`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tribunal_board::live::{self, Told};
 use tribunal_board::{Store, Style, Summary, bundle, clean, html, json, junit, markdown, sarif, terminal};
-use tribunal_judge::{Hearing, Order, Reference, SourceFile, Verdict, Watch, controls, refuse};
+use tribunal_judge::{Effort, Hearing, Order, Reference, SourceFile, Verdict, Watch, controls, refuse};
 use tribunal_runner::cage::Cage;
 use tribunal_runner::submission::{self, find as find_submissions};
 use tribunal_runner::{Submission, SubmissionError, Workshop, gpu};
@@ -46,7 +46,7 @@ pub fn run(options: &JudgeOptions, common: &Common) -> Result<Exit, Failure> {
     if !options.no_controls {
         try_controls(&order, &clerk)?;
     }
-    let manner = Manner { jobs: options.jobs, no_measurements: options.no_measurements };
+    let manner = Manner { jobs: options.jobs, no_measurements: options.no_measurements, ..Manner::default() };
     let verdicts = judge_all(&order, &folders, &manner, &clerk);
     let broken = clerk.told_bug().then_some(Exit::Bug);
     drop(clerk);
@@ -115,6 +115,8 @@ pub struct Manner {
     pub jobs: Option<usize>,
     /// Whether time and memory are left out.
     pub no_measurements: bool,
+    /// Submissions, as they are named to the judge, on whose time nothing hangs: it is measured with the least effort.
+    pub timed_briefly: BTreeSet<PathBuf>,
 }
 
 /// Several submissions may be tried and weighed at once; time is measured for one at a time, with nothing beside it. Each verdict is
@@ -138,7 +140,8 @@ fn judge_opened<'f>(
 ) -> Vec<Verdict> {
     let open = |(folder, opened): Opened<'f>| {
         let name = folder.display().to_string();
-        spared(&name, clerk, || Matter::open(order, folder, opened, clerk)).flatten()
+        let timing = if manner.timed_briefly.contains(folder) { Effort::Quick } else { order.effort };
+        spared(&name, clerk, || Matter::open(order, folder, opened, timing, clerk)).flatten()
     };
     let mut docket: Vec<Matter<'_>> = opened.filter_map(open).collect();
     let names: Vec<_> = docket.iter().map(|matter| (matter.name.clone(), matter.challenge)).collect();
@@ -210,6 +213,8 @@ struct Matter<'a> {
     told: Option<Told>,
     /// Whether no other here has its name. Of several the last counts, so they are ruled on in their order.
     alone: bool,
+    /// How much its time is measured, where it is.
+    timing: Effort,
     /// Whether its time is to be measured.
     timed: bool,
     /// Whether its verdict was handed to the clerk.
@@ -222,6 +227,7 @@ impl<'a> Matter<'a> {
         order: &'a Order,
         folder: &Path,
         opened: Result<Submission, SubmissionError>,
+        timing: Effort,
         clerk: &Clerk<'_>,
     ) -> Option<Self> {
         let (name, challenge, hearing, verdict) = match opened {
@@ -242,7 +248,7 @@ impl<'a> Matter<'a> {
         let sources = hearing.as_ref().map_or_else(Vec::new, |hearing| sources_of(hearing, clerk));
         let told = clerk.list(&name, challenge);
         let (alone, timed, settled) = (false, false, false);
-        Some(Self { name, challenge, hearing, verdict, sources, told, alone, timed, settled })
+        Some(Self { name, challenge, hearing, verdict, sources, told, timing, alone, timed, settled })
     }
 
     /// Goes on with the judging; where the judge itself breaks, it is over and there is no verdict.
@@ -292,7 +298,7 @@ impl<'a> Matter<'a> {
             Ok(Some(_)) => {}
             Err(why) => hearing.omit(format!("time was not compared: the reference: {why}")),
         }
-        hearing.time(reference.as_ref().ok().and_then(Option::as_ref), &line);
+        hearing.time(self.timing, reference.as_ref().ok().and_then(Option::as_ref), &line);
     }
 
     /// Rules, and hands the verdict to the clerk.
@@ -458,7 +464,7 @@ mod tests {
         let first = opened[0].1.as_mut().unwrap();
         let nowhere = tribunal_contract::Challenge { id: "nowhere", ..*first.challenge };
         first.challenge = Box::leak(Box::new(nowhere));
-        let manner = Manner { jobs: None, no_measurements: true };
+        let manner = Manner { no_measurements: true, ..Manner::default() };
         let verdicts = judge_opened(&order, opened.into_iter(), &manner, &clerk);
         assert_eq!(verdicts.len(), 1);
         assert_eq!(

@@ -127,8 +127,8 @@ fn every_replay_command_works_as_printed() {
 #[test]
 fn what_was_seen_of_a_kernel_can_be_replayed() {
     let tribunal = Tribunal::new();
-    let folder = cuda_submission(tribunal.folder(), "fused_softmax_topk", "softmax_topk.ptx");
-    let ptx = folder.join("softmax_topk.ptx");
+    let folder = cuda_submission(tribunal.folder(), "layer_norm_backward", "layer_norm.ptx");
+    let ptx = folder.join("layer_norm.ptx");
     let text = fs::read_to_string(&ptx).expect("it was just copied");
     fs::write(&ptx, text.replace("bar.sync", "// bar.sync")).expect("room");
     let folder = folder.to_str().expect("a path of ours").to_owned();
@@ -139,13 +139,13 @@ fn what_was_seen_of_a_kernel_can_be_replayed() {
     assert!(!commands.is_empty());
     let id = |command: &str| command.split('/').next_back().expect("a finding").to_owned();
     for command in commands.iter().take(2) {
-        assert!(command.contains("/sanitizer/softmax_topk"), "{command}");
+        assert!(command.contains("/sanitizer/layer_norm"), "{command}");
         let output = tribunal.run(command.split(' ').skip(1));
         assert_eq!(output.code, 1, "{command}\n{}{}", output.stdout, output.stderr);
         let mut lines = output.stdout.lines();
         let came = lines.next().expect("what came of it");
         assert!(came.contains(&format!("{} fails in ", id(command))), "{came}");
-        assert!(lines.next().expect("what was seen").contains("softmax_topk.cu:"), "{}", output.stdout);
+        assert!(lines.next().expect("what was seen").contains("layer_norm.cu:"), "{}", output.stdout);
     }
 }
 

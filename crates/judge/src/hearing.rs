@@ -237,7 +237,7 @@ impl<'a> Hearing<'a> {
     ) -> Result<Measured, Trouble> {
         drop(self.summon(Purpose::Measuring, watch)?);
         if self.weigh(watch) {
-            self.time(reference, watch);
+            self.time(self.order.effort, reference, watch);
         }
         Ok(self.measured)
     }
@@ -270,13 +270,14 @@ impl<'a> Hearing<'a> {
         }
     }
 
-    /// Measures time, beside the reference where there is one. One hearing at a time, with nothing beside it.
-    pub fn time(&mut self, reference: Option<&Reference<'_>>, watch: &dyn Watch) {
+    /// Measures time with so much effort, beside the reference where there is one. One hearing at a time, with nothing beside it.
+    pub fn time(&mut self, effort: Effort, reference: Option<&Reference<'_>>, watch: &dyn Watch) {
         let started = Instant::now();
+        let plan = Plan { effort, ..self.plan() };
         match (self.is_cuda(), self.order.gpu.clone()) {
-            (true, Some(driver)) => self.time_on_gpu(&driver, reference, watch),
+            (true, Some(driver)) => self.time_on_gpu(&plan, &driver, reference, watch),
             (true, None) => {}
-            (false, _) => self.time_process(reference, watch),
+            (false, _) => self.time_process(&plan, reference, watch),
         }
         self.took_s += started.elapsed().as_secs_f64();
     }
@@ -295,7 +296,7 @@ impl<'a> Hearing<'a> {
         Ok(())
     }
 
-    fn time_process(&mut self, reference: Option<&Reference<'_>>, watch: &dyn Watch) {
+    fn time_process(&mut self, plan: &Plan, reference: Option<&Reference<'_>>, watch: &dyn Watch) {
         let mut dock = match self.summon(Purpose::Measuring, watch) {
             Ok(Stand::Process(dock)) => dock,
             Ok(Stand::Device(_)) => unreachable!("what is emulated is not timed"),
@@ -312,7 +313,7 @@ impl<'a> Hearing<'a> {
             }
         };
         let beside = reference.as_mut().map(|dock| dock as &mut dyn Subject);
-        let measured = hear_time(self.challenge, &self.plan(), dock.as_mut(), beside, watch);
+        let measured = hear_time(self.challenge, plan, dock.as_mut(), beside, watch);
         self.measured.append(measured);
         self.caged_s += dock.waited_s + reference.map_or(0.0, |dock| dock.waited_s);
     }
@@ -334,7 +335,13 @@ impl<'a> Hearing<'a> {
     }
 
     /// A GPU that does not work is this machine's trouble; kernels that do not work on it are the submission's.
-    fn time_on_gpu(&mut self, driver: &Path, reference: Option<&Reference<'_>>, watch: &dyn Watch) {
+    fn time_on_gpu(
+        &mut self,
+        plan: &Plan,
+        driver: &Path,
+        reference: Option<&Reference<'_>>,
+        watch: &dyn Watch,
+    ) {
         watch.step("starting the GPU");
         let started = Instant::now();
         let mut memory = match Memory::start(&self.order.cage, driver) {
@@ -355,9 +362,8 @@ impl<'a> Hearing<'a> {
         let Some(Artefact::Ptx(ptx)) = &self.artefact else { unreachable!("it stood on a device") };
         match start_on_gpu(&self.order.cage, driver, &self.submission, ptx, None) {
             Ok(mut subject) => {
-                let plan = self.plan();
                 let measured =
-                    hear_gpu(self.challenge, &plan, &mut subject, reference.as_mut(), &mut memory, watch);
+                    hear_gpu(self.challenge, plan, &mut subject, reference.as_mut(), &mut memory, watch);
                 self.measured.append(measured);
             }
             Err(Trouble::Machine(error)) => {
