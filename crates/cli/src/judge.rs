@@ -483,7 +483,7 @@ mod tests {
         let clerk = Clerk::new(Err(&failure), &progress);
         let order = order(folder.path());
         let path = specimen("plain-numpy");
-        let mut matter = Matter::open(&order, &path, Submission::open(&path), &clerk).unwrap();
+        let mut matter = Matter::open(&order, &path, Submission::open(&path), Effort::Quick, &clerk).unwrap();
         matter.spared(&clerk, |_| ());
         assert!(matter.hearing.is_some() && !matter.settled && !clerk.told_bug());
         matter.spared(&clerk, |_| panic!("a bug"));

@@ -1,6 +1,6 @@
 //! Memory from outside: what states keep alive, and what a play needs at its peak.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rand_chacha::ChaCha8Rng;
 use tribunal_contract::{Answer, Call, StateId};
@@ -26,7 +26,7 @@ pub trait Weighed: Subject {
     /// place.
     fn call_weighed(&mut self, call: &Call<'_>) -> Result<(Answer, u64), Trouble>;
 
-    /// How many states are kept at once to be weighed. The median over the steps forgives an allocator its first and its odd ones.
+    /// How many states are kept at once to be weighed, at most. The median over the steps forgives an allocator its first and its odd ones.
     fn states(&self) -> u32 {
         7
     }
@@ -51,17 +51,25 @@ pub struct Kept {
     pub wrong: Option<String>,
 }
 
-/// Bytes that one more state keeps alive: how its own memory grows from state to state, all of them held.
+/// Steps from state to state of which the median still forgives an odd one: there are no fewer, however long states take to make.
+const STEPS_LEAST: usize = 3;
+
+/// Bytes that one more state keeps alive: how its own memory grows from state to state, all of them held. Once states have taken `patience` to
+/// make, fewer will do.
 pub fn kept_bytes(
     workload: &dyn KeepsState,
     subject: &mut dyn Weighed,
+    patience: Duration,
     rng: &mut ChaCha8Rng,
 ) -> Result<Kept, Trouble> {
     subject.restart()?;
+    let started = Instant::now();
     let (mut steps, mut proofs) = (Vec::new(), Vec::new());
     let (mut before, mut claimed) = (None, None);
-    let states = subject.states();
-    for state in 1..=states {
+    for state in 1..=subject.states() {
+        if steps.len() >= STEPS_LEAST && started.elapsed() >= patience {
+            break;
+        }
         proofs.push(workload.make(rng, subject, StateId(state))?);
         // A host may hold the inputs of a call until the next one; this one has none to speak of.
         claimed = workload.claimed_bytes(subject, StateId(state))?;
@@ -69,7 +77,7 @@ pub fn kept_bytes(
         steps.extend(before.replace(now).map(|before| now - before));
     }
     let mut wrong = None;
-    for (state, proof) in (1..=states).zip(proofs) {
+    for (state, proof) in (1..).zip(proofs) {
         let why = proof(subject)?;
         wrong = wrong.or(why);
         subject.release(StateId(state))?;
@@ -125,5 +133,78 @@ impl Subject for Scales<'_> {
 
     fn restart(&mut self) -> Result<(), Trouble> {
         self.subject.restart()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Seed;
+    use crate::workload::Proof;
+
+    /// Whose memory grows by what is listed from state to state.
+    struct Grows<'a> {
+        by: &'a [u64],
+        states: usize,
+        released: usize,
+    }
+
+    impl Subject for Grows<'_> {
+        fn call(&mut self, _: &Call<'_>) -> Result<Answer, Trouble> {
+            unreachable!("its states are made without calls")
+        }
+        fn release(&mut self, _: StateId) -> Result<(), Trouble> {
+            self.released += 1;
+            Ok(())
+        }
+        fn restart(&mut self) -> Result<(), Trouble> {
+            Ok(())
+        }
+    }
+
+    impl Weighed for Grows<'_> {
+        fn own_bytes(&mut self) -> Result<u64, Trouble> {
+            self.states += 1;
+            Ok(1000 + self.by[..self.states].iter().sum::<u64>())
+        }
+        fn peak_bytes(&mut self) -> Result<u64, Trouble> {
+            unreachable!()
+        }
+        fn resident_bytes(&mut self) -> Result<u64, Trouble> {
+            unreachable!()
+        }
+        fn call_weighed(&mut self, _: &Call<'_>) -> Result<(Answer, u64), Trouble> {
+            unreachable!()
+        }
+        fn idle_cpu_s(&mut self, _: Duration) -> Result<f64, Trouble> {
+            unreachable!()
+        }
+    }
+
+    struct States;
+
+    impl KeepsState for States {
+        fn name(&self) -> String {
+            "one".to_owned()
+        }
+        fn make(&self, _: &mut ChaCha8Rng, _: &mut dyn Subject, _: StateId) -> Result<Proof<'_>, Trouble> {
+            Ok(Box::new(|_| Ok(None)))
+        }
+        fn floor_bytes(&self) -> u64 {
+            100
+        }
+    }
+
+    #[test]
+    fn an_odd_step_is_forgiven_and_fewer_states_do_where_they_take_long() {
+        let weigh = |by: &[u64], patience| {
+            let mut subject = Grows { by, states: 0, released: 0 };
+            let kept = kept_bytes(&States, &mut subject, patience, &mut Seed::PUBLIC.rng("states")).unwrap();
+            assert_eq!(subject.released, subject.states, "every state is let go");
+            (subject.states, kept.bytes)
+        };
+        // What comes before the first state's memory is known is no step.
+        assert_eq!(weigh(&[900, 5000, 100, 100, 0, 100, 100], Duration::MAX), (7, 100.0));
+        assert_eq!(weigh(&[900, 5000, 100, 100, 0, 0, 0], Duration::ZERO), (4, 100.0));
     }
 }

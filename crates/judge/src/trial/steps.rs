@@ -20,6 +20,9 @@ pub(crate) const STORES_ROWS: f64 = 0.5;
 /// How often a sweep in which time grows too fast is repeated.
 const LOOKS_AGAIN: usize = 3;
 
+/// How long states may take to make before fewer are weighed.
+const PATIENCE: Duration = Duration::from_secs(3);
+
 /// How long it is watched while nothing is asked of it.
 const IDLE: Duration = Duration::from_millis(20);
 
@@ -107,7 +110,7 @@ impl<'w> Part<'w> {
             }
             Part::Kept(state) => {
                 watch.step(&format!("memory a state of {} keeps", state.name()));
-                measured.kept(*state, measure::kept_bytes(*state, subject, rng)?);
+                measured.kept(*state, measure::kept_bytes(*state, subject, PATIENCE, rng)?);
             }
             Part::Peak([small, weighed]) => {
                 watch.step("memory at the peak");
