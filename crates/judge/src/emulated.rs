@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use tribunal_contract::launch::{Buffer, Kernels, Launch, Plan, Role, Signature, State, Told, Value};
 use tribunal_contract::{Answer, Argument, Call, Challenge, Fault, StateId, Tensor};
-use tribunal_runner::Trouble;
+use tribunal_runner::{MachineError, Trouble};
 use tribunal_simt::execute;
 use tribunal_simt::fault::{self, Kind};
 use tribunal_simt::launch::{self as simt, Refusal, Report, Schedule, Settings};
@@ -43,8 +43,9 @@ const FEW_BYTES: u64 = 1 << 16;
 /// Bytes that the first cache of a multiprocessor holds.
 const FIRST_CACHE: u64 = 256 << 10;
 
-/// How long the launches of a call may take, whatever their instructions are.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long anybody waits for the launches of a call. It is their instructions that are judged: of what is given up here nobody knows whether it
+/// would have come to its end.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// What module variables may take of a submission's memory: emulated, they are there several times.
 const VARIABLES_PART: u64 = 8;
@@ -62,8 +63,15 @@ struct Way {
 /// Why a call came to nothing.
 struct Ended {
     trouble: Trouble,
-    /// Whether it took more than it may.
+    /// Whether it took more instructions than it may.
     is_endless: bool,
+}
+
+impl Ended {
+    /// Whether it may have been about to end well.
+    fn is_late(&self) -> bool {
+        matches!(self.trouble, Trouble::Machine(_))
+    }
 }
 
 impl From<Ended> for Trouble {
@@ -103,6 +111,7 @@ pub struct Emulated {
     was_endless: bool,
     /// Bytes that the buffers of a call may have.
     limit_bytes: u64,
+    patience: Duration,
     worked_s: f64,
 }
 
@@ -162,6 +171,7 @@ impl Emulated {
             most_a_byte: 0.0,
             was_endless: false,
             limit_bytes,
+            patience: PATIENCE,
             worked_s: 0.0,
         })
     }
@@ -250,7 +260,7 @@ impl Emulated {
         let mut used: BTreeMap<usize, f64> = BTreeMap::new();
         let bytes: u64 = plan.buffers.iter().map(Buffer::size_bytes).sum();
         let mut left = u32::try_from(self.call_most(bytes)).expect("the most there may be fits");
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + self.patience;
         for launch in &plan.launches {
             let patience = until.saturating_duration_since(Instant::now());
             let Way { schedule, fill, watched, shows_past } = way;
@@ -268,7 +278,7 @@ impl Emulated {
                 if report.finished {
                     continue;
                 }
-                return Err(stopped(&report));
+                return Err(self.stopped(&report));
             };
             for (index, (buffer, meter)) in plan.buffers.iter().zip(&report.meter.buffers).enumerate() {
                 let traffic = self.traffic.buffers.entry(buffer.name.clone()).or_default();
@@ -283,7 +293,7 @@ impl Emulated {
             self.record.note(&report, during);
             self.was_endless |= report.faults.iter().any(|fault| fault.kind == Kind::Endless);
             if !report.finished {
-                return Err(stopped(&report));
+                return Err(self.stopped(&report));
             }
         }
         if during.is_some() {
@@ -307,6 +317,22 @@ impl Emulated {
         let of_block = product(launch.block).saturating_mul(kernel.local_bytes.into());
         let at_once = launched(launch, Vec::new()).blocks_at_once(kernel);
         of_block.saturating_sub(FIRST_CACHE).saturating_mul(product(launch.grid).min(at_once))
+    }
+
+    /// What ends a launch is to a call.
+    fn stopped(&mut self, report: &Report) -> Ended {
+        if report.late {
+            let (kernel, instructions) = (report.kernel.clone(), report.meter.instructions);
+            let slow = MachineError::Slow { kernel, after_s: self.patience.as_secs(), instructions };
+            // Who is slow in one call is slow in others.
+            self.patience /= 4;
+            return Ended { trouble: slow.into(), is_endless: false };
+        }
+        let fault = report.faults.iter().find(|fault| fault.kind.ends());
+        let message = fault.map_or_else(|| "it did not finish".to_owned(), ToString::to_string);
+        let message = format!("kernel `{}`, {message}", report.kernel);
+        let is_endless = fault.is_some_and(|fault| fault.kind == Kind::Endless);
+        Ended { trouble: Fault::Device { message }.into(), is_endless }
     }
 
     /// Warp instructions that a call on so many bytes may take.
@@ -491,15 +517,6 @@ fn check_signature(launched: &Signature<'_>, kernel: &Kernel) -> Result<(), Stri
         }
     }
     Ok(())
-}
-
-/// What a fault that ends a launch is to a call.
-fn stopped(report: &Report) -> Ended {
-    let fault = report.faults.iter().find(|fault| fault.kind.ends());
-    let message = fault.map_or_else(|| "it did not finish".to_owned(), ToString::to_string);
-    let message = format!("kernel `{}`, {message}", report.kernel);
-    let is_endless = fault.is_some_and(|fault| fault.kind == Kind::Endless);
-    Ended { trouble: Fault::Device { message }.into(), is_endless }
 }
 
 impl Subject for Emulated {

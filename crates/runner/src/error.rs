@@ -32,6 +32,19 @@ pub enum MachineError {
         /// What to do about it.
         remedy: String,
     },
+    /// Emulating a kernel took longer than anybody waits.
+    #[error(
+        "emulating kernel `{kernel}` was given up after {after_s} s, at {instructions} instructions of its warps, which are fewer than it may \
+         take: it is judged where nothing else keeps the processors busy, or not at all"
+    )]
+    Slow {
+        /// Its name.
+        kernel: String,
+        /// Seconds.
+        after_s: u64,
+        /// What was emulated until then.
+        instructions: u64,
+    },
     /// An operating-system call failed.
     #[error("{doing}: {error}")]
     System {

@@ -42,7 +42,7 @@ pub enum Kind {
     WrongMask,
     /// Threads wait for each other, and none goes on.
     Deadlock,
-    /// The launch took more instructions or time than it may, or did more than can be followed.
+    /// The launch took more instructions than it may, or did more than can be followed.
     Endless,
     /// `__trap()`, or an assertion that does not hold.
     Trap,

@@ -196,6 +196,8 @@ pub struct Report {
     pub unseen: Vec<Fault>,
     /// Whether all threads came to their end.
     pub finished: bool,
+    /// Whether it was given up because [nobody waits so long](Settings::patience): it may be endless, or this machine slow.
+    pub late: bool,
     /// Whether what the launch did was followed to its end: otherwise threads let each other see more, or used parts of more places, than can be
     /// remembered, and races in global memory may have gone unseen.
     pub followed: bool,

@@ -59,9 +59,11 @@ impl Emulated {
 
     /// As if it were the first call of all.
     fn make_anew(&mut self, made: &Made<'_, '_>) {
-        let differing =
-            self.again(made, Memory::new(), Way::default(), |_| ()).map(|()| self.differing(made));
-        if let Some(what) = differing.unwrap_or_else(|_| Some("end".to_owned())) {
+        let differing = match self.again(made, Memory::new(), Way::default(), |_| ()) {
+            Ok(()) => self.differing(made),
+            Err(ended) => (!ended.is_late()).then(|| "end".to_owned()),
+        };
+        if let Some(what) = differing {
             self.record.remembers(made.call.operation, what);
         }
     }
@@ -72,6 +74,9 @@ impl Emulated {
         let (mut matters, mut meaningless) = (false, Meaningless::new());
         let mut try_with = |fill: u8, fill_in: &dyn Fn(&mut Memory)| {
             let came = self.again(made, made.before.clone(), Way { fill, ..Way::default() }, fill_in);
+            if came.as_ref().is_err_and(Ended::is_late) {
+                return;
+            }
             // What modules keep comes into the next call.
             matters |= came.is_err() || !self.memory.keeps_what(&made.after);
             let buffers = made.plan.buffers.iter().zip(&made.buffers).zip(self.memory.buffers());
@@ -117,6 +122,10 @@ impl Emulated {
                 }
             }
         }
+        let is_late = |came: &Result<(), Ended>| came.as_ref().is_err_and(Ended::is_late);
+        if is_late(&came) {
+            return;
+        }
         let is_other =
             |device: &Self, came: &Result<(), Ended>| came.is_err() || device.differing(made).is_some();
         let mut is_unseen = false;
@@ -124,6 +133,9 @@ impl Emulated {
             let unseen = std::mem::take(&mut self.unseen);
             let other = std::mem::take(&mut self.memory);
             let seen = again(self, schedule, false);
+            if is_late(&seen) {
+                return;
+            }
             // Otherwise it is the order, and not what is seen in it.
             is_unseen = !is_other(self, &seen);
             if is_unseen && matches!(came, Err(Ended { is_endless: true, .. })) {

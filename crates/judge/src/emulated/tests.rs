@@ -126,14 +126,30 @@ fn launches_are_planned_for_132_multiprocessors() {
     assert_eq!(answer.outputs[0].to_f64(), [132.0]);
 }
 
-/// A kernel that goes round as often as the first logit says, and for ever below 0.
-#[test]
-fn who_hangs_once_is_waited_for_less() {
+/// Goes round as often as the first logit says, and for ever below 0.
+fn goes_round() -> Emulated {
     let ptx = ".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 p0) {\n\
          .reg .f32 %f<2>; .reg .b64 %rd0; .reg .pred %p0;\n\
          ld.param.u64 %rd0, [p0]; ld.global.f32 %f0, [%rd0]; mov.f32 %f1, 0f00000000;\n\
          again: setp.eq.f32 %p0, %f0, %f1; @%p0 ret; add.f32 %f1, %f1, 0f3F800000; bra again;\n}\n";
-    let mut device = one_kernel("block = [32]\narguments = [\"logits\"]", ptx);
+    one_kernel("block = [32]\narguments = [\"logits\"]", ptx)
+}
+
+/// A busy machine accuses nobody: that is for the instructions to do.
+#[test]
+fn who_is_too_slow_for_the_machine_is_not_accused() {
+    let mut device = goes_round();
+    device.patience = Duration::ZERO;
+    let Err(Trouble::Machine(error)) = ask(&mut device, &[5e5], 1) else { panic!("it is nobody's fault") };
+    assert!(error.to_string().contains("kernel `k` was given up after 0 s"), "{error}");
+    assert!(device.findings(&[]).iter().all(|finding| finding.outcome == Outcome::Pass));
+    device.patience = PATIENCE;
+    assert!(ask(&mut device, &[5e5], 1).is_ok());
+}
+
+#[test]
+fn who_hangs_once_is_waited_for_less() {
+    let mut device = goes_round();
     let mut took = |rounds: f64| {
         let ended = ask(&mut device, &[rounds], 1).is_ok();
         (ended, device.record.instructions)

@@ -11,7 +11,9 @@
 #include <cuda/std/utility>
 #include <cuda_awbarrier_primitives.h>
 #include <cuda_pipeline_primitives.h>
+#include <cuda/std/bit>
 #include <cuda/std/cstdint>
+#include <cuda/std/cstring>
 #include <cuda/std/limits>
 #include <cuda/std/type_traits>
 #include <cuda_bf16.h>
@@ -21,6 +23,36 @@
 
 namespace cg = cooperative_groups;
 namespace wmma = nvcuda::wmma;
+namespace bits = cuda::std;
+
+static_assert(bits::popcount(0xF0F0u) == 8 && bits::countl_zero((unsigned short)1) == 15 && bits::countl_zero(0u) == 32 && bits::has_single_bit(64u));
+static_assert(bits::countr_zero(8ull) == 3 && bits::countr_zero((unsigned char)0) == 8 && bits::countl_one(0xF0000000u) == 4 && bits::countr_one(7u) == 3);
+static_assert(bits::bit_width(5u) == 3 && bits::bit_floor(5u) == 4 && bits::bit_ceil(5u) == 8 && bits::bit_ceil(4u) == 4 && bits::bit_ceil(0u) == 1);
+static_assert(bits::rotl(0x80000001u, 1) == 3 && bits::rotr(3u, 1) == 0x80000001u && bits::rotl(5u, 0) == 5 && bits::rotl((unsigned char)0x81, -1) == 0xC0);
+static_assert(bits::bit_cast<unsigned int>(1.0f) == 0x3F800000u);
+
+// `alignas` may stand wherever nvcc takes it, and name a number or a type.
+template <class T, int N> struct alignas(sizeof(T) * N) Aligned {
+    T values[N];
+};
+struct alignas(float4) Four {
+    alignas(8) char first;
+};
+static_assert(alignof(Aligned<float, 4>) == 16 && alignof(Four) == 16 && sizeof(Four) == 16);
+template <class T> __device__ T turned(T x) {
+    __shared__ alignas(16) T behind[2][32];
+    alignas(16) __shared__ T before[32];
+    static __shared__ alignas(T) unsigned char bytes[sizeof(T)];
+    behind[0][threadIdx.x] = x;
+    before[threadIdx.x] = x;
+    bytes[0] = 0;
+    __syncthreads();
+    return behind[0][31 - threadIdx.x] + before[threadIdx.x] + bytes[0];
+}
+extern __shared__ alignas(128) unsigned char dynamic[];
+extern "C" __global__ void aligned(float *x) {
+    x[threadIdx.x] = turned(x[threadIdx.x]) + turned((double)x[threadIdx.x]) + dynamic[threadIdx.x];
+}
 
 // 11 numbers for each thread of a block of 64.
 extern "C" __global__ void tiles(const int *in, int *out) {

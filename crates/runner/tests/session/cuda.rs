@@ -70,6 +70,7 @@ const BROAD: [(&str, &str, &[&str]); 2] = [
             "eights",
             "product_f16",
             "product_s8",
+            "aligned",
         ],
     ),
 ];
@@ -192,8 +193,12 @@ fn what_lies_outside_is_neither_included_nor_quoted() {
     assert!(said.contains("'vector' file not found") && said.contains("leave its #include out"), "{said}");
     let said = message(&cuda("#include <complex>\nextern \"C\" __global__ void k() {}\n", &[])).unwrap();
     assert!(said.starts_with("kernels.cu:1:10: fatal error: 'complex' file not found"), "{said}");
-    let shared = "extern \"C\" __global__ void k() { __shared__ alignas(16) float tile[4]; tile[0] = 0; }\n";
-    assert!(message(&cuda(shared, &[])).unwrap().contains("`alignas` comes first"));
+    let host = "void prepare() { cudaStream_t stream; }\nextern \"C\" __global__ void k() {}\n";
+    assert!(message(&cuda(host, &[])).unwrap().contains("kernels and no host code"));
+    let sort = "#include <cub/cub.cuh>\nextern \"C\" __global__ void k() { cub::BlockMergeSort<int, 32, 1> sort; }\n";
+    assert!(message(&cuda(sort, &[])).unwrap().contains("Of cub there is what docs/cuda.md lists"));
+    let heap = "extern \"C\" __global__ void k(void **p) { *p = malloc(4); }\n";
+    assert!(message(&cuda(heap, &[])).unwrap().contains("asked for in the manifest, as `scratch`"));
 }
 
 #[test]

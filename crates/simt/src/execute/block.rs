@@ -177,8 +177,11 @@ impl Block {
                 if machine.ended {
                     return Ran::On;
                 }
-                if machine.tick >= machine.limit || machine.is_late() {
+                if machine.tick >= machine.limit {
                     self.give_up(machine);
+                    return Ran::On;
+                }
+                if machine.is_late() {
                     return Ran::On;
                 }
             }
@@ -246,10 +249,11 @@ impl Block {
     fn give_up(&self, machine: &mut Machine<'_>) {
         let (thread, pc) = self.remaining();
         let whereabouts = self.whereabouts(machine);
-        let (taken, late) = (machine.tick, machine.tick < machine.limit);
+        let taken = machine.tick;
         machine.fault(Kind::Endless, pc, None, 1, (self, thread), || {
-            let late = if late { "too long, and " } else { "" };
-            format!("the launch has taken {late}{taken} instructions of warps: {whereabouts}")
+            format!(
+                "the launch has taken {taken} instructions of warps, and no more are followed: {whereabouts}"
+            )
         });
     }
 }

@@ -91,6 +91,7 @@ pub fn launch(
         },
         until: Instant::now() + settings.patience,
         look_at: 0,
+        late: false,
         polls: 0,
         tried: HashSet::new(),
         looks: Vec::new(),
@@ -101,7 +102,7 @@ pub fn launch(
     };
     machine.run();
     let unseen = machine.unseen_writes();
-    let Machine { mut faults, counts, printed, tried, ended, releases, unfollowed, .. } = machine;
+    let Machine { mut faults, counts, printed, tried, ended, late, releases, unfollowed, .. } = machine;
     let finds_out = |pc: u32| matches!(kernel.code[pc as usize].op, Op::Atomic(op, ..) if op.finds_out());
     faults.retain(|pc, other| {
         !other.is_some_and(|other| {
@@ -116,6 +117,7 @@ pub fn launch(
         printed,
         unseen,
         finished: !ended,
+        late,
         followed: !unfollowed && !releases.given_up(),
     })
 }
@@ -220,6 +222,8 @@ pub(crate) struct Machine<'a> {
     shows_past: bool,
     random: u64,
     until: Instant,
+    /// Whether it has taken longer than that.
+    late: bool,
     /// When the clock is looked at next.
     look_at: u32,
     /// Atomic operations and volatile reads of global memory so far.
@@ -328,13 +332,14 @@ impl Machine<'_> {
         self.fault(Kind::Endless, pc, None, 1, who, || what.to_owned());
     }
 
-    /// Whether the launch takes longer than it may.
+    /// Whether nobody waits for the launch any longer, which ends it.
     fn is_late(&mut self) -> bool {
-        if self.tick < self.look_at {
-            return false;
+        if self.tick >= self.look_at {
+            self.look_at = self.tick.saturating_add(LOOK);
+            self.late = Instant::now() >= self.until;
+            self.ended |= self.late;
         }
-        self.look_at = self.tick.saturating_add(LOOK);
-        Instant::now() >= self.until
+        self.late
     }
 
     fn is_constant(&self, place: usize) -> bool {

@@ -72,13 +72,18 @@ const HEADERS: [(&[&str], &str); 6] = [
 ];
 
 /// Signs in a message, and what they come of.
-const SIGNS: [(&str, &str); 5] = [
+const SIGNS: [(&str, &str); 6] = [
     ("cudaConfigureCall", HOST),
     ("reference to __global__ function", HOST),
     ("'main'", HOST),
     (
-        "an attribute list cannot appear here",
-        "`alignas` comes first: `alignas(16) __shared__ float tile[64];`, or `__shared__ __align__(16) float tile[64];`.",
+        "in namespace 'cub'",
+        "Of cub there is what docs/cuda.md lists: reductions, scans and radix sorts of blocks, reductions and scans of warps, and what loads and \
+         stores a block's items.",
+    ),
+    (
+        "use of undeclared identifier 'malloc'",
+        "There is no heap in kernels: memory beyond inputs and outputs is asked for in the manifest, as `scratch` (docs/cuda.md).",
     ),
     (
         "initialization is not supported for __shared__ variables",
@@ -92,6 +97,10 @@ const HOST: &str =
 
 /// What there is to say beyond a compiler's message.
 pub(super) fn advice(message: &str) -> Option<&'static str> {
+    // `cudaMalloc`, `cudaStream_t`: the runtime's names, where namespaces begin with `cuda::`.
+    if message.split("'cuda").skip(1).any(|rest| rest.starts_with(|next: char| next.is_ascii_uppercase())) {
+        return Some(HOST);
+    }
     if let Some((_, advice)) = SIGNS.iter().find(|(sign, _)| message.contains(sign)) {
         return Some(advice);
     }

@@ -1,0 +1,2 @@
+// Empty: the compiler has what a kernel needs of it built in.
+#pragma once
