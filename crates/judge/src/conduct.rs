@@ -1,6 +1,7 @@
 //! How a subject behaved in a call, whatever the challenge: what it did besides answering, and why it gave no answer.
 
 use tribunal_contract::{Answer, Fault};
+use tribunal_runner::MachineError;
 
 use crate::{Observation, Outcome, Severity};
 
@@ -79,9 +80,30 @@ pub fn of_fault(call: &str, fault: &Fault, severity: Severity) -> Observation {
     }
 }
 
+/// A call that the machine failed: it is nobody's doing. But who could choose to be too slow for it would choose what is looked at, so of whoever was
+/// nobody knows whether to accept it.
+pub fn of_machine(check: &'static str, error: &MachineError) -> Observation {
+    let severity = match error {
+        MachineError::Slow { .. } => Severity::Critical,
+        MachineError::Missing { .. } | MachineError::NoCage { .. } | MachineError::System { .. } => {
+            Severity::Minor
+        }
+    };
+    let (outcome, message) = (Outcome::Infrastructure, error.to_string());
+    Observation { check, outcome, severity, message, suspect: None, used: None }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_is_too_slow_for_the_machine_is_not_accepted_either() {
+        let severity = |error: MachineError| of_machine("tried", &error).severity;
+        let slow = MachineError::Slow { kernel: "k".to_owned(), after_s: 300, instructions: 1 };
+        assert_eq!(severity(slow), Severity::Critical);
+        assert_eq!(severity(MachineError::system("forking")("no room")), Severity::Minor);
+    }
 
     #[test]
     fn good_conduct_is_three_passes_and_only_late_writing_is_cheating() {

@@ -140,8 +140,8 @@ fn try_some(
         let released = court.release_all();
         all.lost_s += court.lost_s();
         let unreleased = court.unreleased().map(not_released);
-        let troubles =
-            [tried.as_ref().err(), released.as_ref().err()].map(|error| error.map(machine_trouble));
+        let troubles = [tried.as_ref().err(), released.as_ref().err()]
+            .map(|error| error.map(|error| conduct::of_machine("tried", error)));
         let troubles: Vec<Observation> = troubles.into_iter().flatten().collect();
         let troubled = !troubles.is_empty();
         let tried = put_down(tried.unwrap_or_default(), subject.take_cause());
@@ -248,17 +248,6 @@ pub fn finding_about(
         replay: None,
         smallest: None,
         seen_in: None,
-    }
-}
-
-fn machine_trouble(error: &MachineError) -> Observation {
-    Observation {
-        check: "tried",
-        outcome: Outcome::Infrastructure,
-        severity: Severity::Minor,
-        message: error.to_string(),
-        suspect: None,
-        used: None,
     }
 }
 

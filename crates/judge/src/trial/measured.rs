@@ -277,15 +277,11 @@ impl Measured {
         let finding = |outcome, severity, message, suspect| {
             finding_about(about, "measured", dimension, outcome, severity, message, suspect)
         };
-        self.findings.push(match trouble {
-            Trouble::Fault(fault) => {
-                let seen = conduct::of_fault("a timed call", fault, Severity::Major);
-                finding(seen.outcome, seen.severity, seen.message, seen.suspect)
-            }
-            Trouble::Machine(error) => {
-                finding(Outcome::Infrastructure, Severity::Minor, error.to_string(), None)
-            }
-        });
+        let seen = match trouble {
+            Trouble::Fault(fault) => conduct::of_fault("a timed call", fault, Severity::Major),
+            Trouble::Machine(error) => conduct::of_machine("measured", error),
+        };
+        self.findings.push(finding(seen.outcome, seen.severity, seen.message, seen.suspect));
     }
 }
 
