@@ -32,13 +32,13 @@ static_assert(bits::rotl(0x80000001u, 1) == 3 && bits::rotr(3u, 1) == 0x80000001
 static_assert(bits::bit_cast<unsigned int>(1.0f) == 0x3F800000u);
 
 // `alignas` may stand wherever nvcc takes it, and name a number or a type.
-template <class T, int N> struct alignas(sizeof(T) * N) Aligned {
+template <class T, int N> struct alignas(sizeof(T) * N > 16 ? 16 : sizeof(T) * N) Aligned {
     T values[N];
 };
 struct alignas(float4) Four {
     alignas(8) char first;
 };
-static_assert(alignof(Aligned<float, 4>) == 16 && alignof(Four) == 16 && sizeof(Four) == 16);
+static_assert(alignof(Aligned<float, 8>) == 16 && alignof(Aligned<float, 2>) == 8 && alignof(Four) == 16 && sizeof(Four) == 16);
 template <class T> __device__ T turned(T x) {
     __shared__ alignas(16) T behind[2][32];
     alignas(16) __shared__ T before[32];

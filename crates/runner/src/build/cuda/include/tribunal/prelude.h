@@ -27,13 +27,9 @@
 #include "../limits"
 #include "../new"
 
-// nvcc takes `alignas` behind `__shared__` as well; clang takes only attributes in GNU's form there.
-namespace tribunal {
-template <class T> constexpr unsigned long alignment() {
-    return alignof(T);
-}
-template <unsigned long bytes> constexpr unsigned long alignment() {
-    return bytes;
-}
-}  // namespace tribunal
-#define alignas(...) __attribute__((__aligned__(::tribunal::alignment<__VA_ARGS__>())))
+// nvcc takes `alignas` behind `__shared__` as well; clang takes only attributes in GNU's form there, which name no type.
+#define alignas(...)                                     \
+    __attribute__((__aligned__([] {                      \
+        struct alignas(__VA_ARGS__) tribunal_aligned {}; \
+        return alignof(tribunal_aligned);                \
+    }())))
