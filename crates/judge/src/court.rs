@@ -42,6 +42,11 @@ pub trait Subject {
     /// Told before calls that must be refused, and after them.
     fn doubt(&mut self, _invalid: bool) {}
 
+    /// What would refuse calls of an operation for which a condition holds, where something beside the implementation can.
+    fn refusal(&self, _operation: &str, _condition: &str) -> Option<String> {
+        None
+    }
+
     /// Starts afresh, without any state, after a fault that ended the subject.
     fn restart(&mut self) -> Result<(), Trouble>;
 }
@@ -139,6 +144,11 @@ impl<'a> Court<'a> {
     /// Says whether the calls that follow are such that must be refused: what comes of one that is not weighs less.
     pub fn doubt(&mut self, invalid: bool) {
         self.subject.doubt(invalid);
+    }
+
+    /// What would refuse calls of an operation for which a condition holds, where something beside the implementation can.
+    pub fn refusal(&self, operation: &str, condition: &str) -> Option<String> {
+        self.subject.refusal(operation, condition)
     }
 
     /// Makes a call. After a fault that ended the subject's process it is started afresh, so that the next case

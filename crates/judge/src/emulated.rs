@@ -520,6 +520,10 @@ fn check_signature(launched: &Signature<'_>, kernel: &Kernel) -> Result<(), Stri
 }
 
 impl Subject for Emulated {
+    fn refusal(&self, operation: &str, condition: &str) -> Option<String> {
+        Some(format!("`refuse = [\"{condition}\"]` under `[operation.{operation}]` does that"))
+    }
+
     fn call(&mut self, call: &Call<'_>) -> Result<Answer, Trouble> {
         let started = Instant::now();
         let result = self.try_call(call);

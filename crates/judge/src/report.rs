@@ -169,9 +169,10 @@ impl Report {
         self.add(observation);
     }
 
-    /// What came of a call that must be refused.
-    pub fn must_be_refused(&mut self, outcome: Step<()>, what: &str) -> Step<()> {
+    /// What came of a call that must be refused, and what would refuse it, if that is known.
+    pub fn must_be_refused(&mut self, outcome: Step<()>, what: &str, refusal: Option<String>) -> Step<()> {
         const CHECK: &str = "refuses_invalid_input";
+        let how = refusal.map_or_else(String::new, |how| format!(": {how}"));
         match outcome {
             // A result of another shape is no answer to the call either: the caller cannot mistake it for one.
             Err(Stop::Fault { fault, .. })
@@ -180,7 +181,7 @@ impl Report {
                 self.pass(CHECK, None);
             }
             Ok(()) => {
-                let message = format!("{what} is answered, and should be refused");
+                let message = format!("{what} is answered, and should be refused{how}");
                 self.fail_lightly(CHECK, Some("invalid_input_accepted"), message);
             }
             Err(Stop::Fault { fault, .. }) => {
@@ -226,6 +227,26 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_answers_what_should_be_refused_is_told_what_would_refuse_it() {
+        let told = |outcome, refusal: Option<&str>| {
+            let mut report = Report::new(Severity::Major);
+            assert!(
+                report.must_be_refused(outcome, "k = 8 of 5 entries", refusal.map(str::to_owned)).is_ok()
+            );
+            report.finish().pop().map(|seen| (seen.outcome, seen.message)).unwrap()
+        };
+        let how = "`refuse = [\"k > V\"]` does that";
+        let answered = "k = 8 of 5 entries is answered, and should be refused";
+        assert_eq!(told(Ok(()), Some(how)), (Outcome::Fail, format!("{answered}: {how}")));
+        assert_eq!(told(Ok(()), None), (Outcome::Fail, answered.to_owned()));
+        let refused = Fault::Refused { message: String::new() };
+        assert_eq!(
+            told(Err(Stop::Fault { call: "softmax_topk", fault: refused }), Some(how)).0,
+            Outcome::Pass
+        );
+    }
 
     #[test]
     fn what_a_call_did_besides_answering_keeps_its_name() {

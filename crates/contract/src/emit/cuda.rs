@@ -41,6 +41,7 @@ pub(super) fn launches(challenge: &Challenge) -> String {
         if !names.numbers.is_empty() {
             text += &format!("# numbers: {}\n", listed(&names.numbers));
         }
+        text += "# refuse = [\"…\"]   # calls that are not to be answered: sizes that do not fit each other, dtypes that you do not claim\n";
         text += "# scratch.NAME = { dtype = \"float32\", elements = \"…\" }   # memory for one call\n";
         if operation.makes_state() {
             text += "# state.NAME = { dtype = \"float32\", elements = \"…\", zeroed = true }   # memory that the state is made of\n";

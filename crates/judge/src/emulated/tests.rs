@@ -208,6 +208,9 @@ fn what_goes_wrong_in_a_call_that_must_be_refused_weighs_little() {
     let (suspect, severity, message) = told(true);
     assert_eq!((suspect.as_str(), severity), ("out_of_bounds", Severity::Minor));
     assert!(message.ends_with("; such a call must be refused"), "{message}");
+    let device = softmax_topk_of(|ptx| ptx, 1 << 30).expect("the bar's kernels");
+    let refusal = device.refusal("softmax_topk", "k > V").expect("a manifest says what is refused");
+    assert_eq!(refusal, "`refuse = [\"k > V\"]` under `[operation.softmax_topk]` does that");
 }
 
 /// What is not emulated is told with the line of the source that it was made from.

@@ -366,7 +366,7 @@ impl Trial<'_, '_, '_> {
         self.court.doubt(false);
         let heard = match heard {
             Ok(heard) => heard,
-            Err(stop) => return self.report.must_be_refused(Err(stop), &what),
+            Err(stop) => return self.report.must_be_refused(Err(stop), &what, None),
         };
         let padded = heard.wrong().rows().iter().all(|seen| {
             let indices = heard.answer.indices(seen.row);
@@ -384,7 +384,8 @@ impl Trial<'_, '_, '_> {
             digits(heard.answer.probs(0)[vocab]),
             heard.answer.indices(0)[vocab]
         );
-        self.report.must_be_refused(Ok(()), &what)
+        let refusal = self.court.refusal("softmax_topk", "k > V");
+        self.report.must_be_refused(Ok(()), &what, refusal)
     }
 
     /// A fault where an answer was due.

@@ -588,7 +588,9 @@ impl<'c, 's, 'k> Trial<'c, 's, 'k> {
         if outcome.is_ok() {
             self.court.release(cache)?;
         }
-        self.report.must_be_refused(outcome.map(drop), &misconfigured(config))?;
+        let (what, condition) = misconfigured(config);
+        let refusal = self.court.refusal("create", condition);
+        self.report.must_be_refused(outcome.map(drop), &what, refusal)?;
         Ok(lives)
     }
 
@@ -776,18 +778,20 @@ fn words(step: &Step) -> String {
         Step::FeedLayer(layer, counts) => format!("{counts:?} new tokens in layer {layer}"),
         Step::Clear(sequence) => format!("clear of sequence {sequence}"),
         Step::Fork { source, target } => format!("fork of sequence {source} to {target}"),
-        Step::Misconfigure(config) => misconfigured(config),
+        Step::Misconfigure(config) => misconfigured(config).0,
         Step::Turn => "the other of two caches".to_owned(),
     }
 }
 
 /// What of a configuration cannot be served.
-fn misconfigured(config: &Config) -> String {
+/// What is wrong with a configuration, and the condition for that in a manifest.
+fn misconfigured(config: &Config) -> (String, &'static str) {
     let Config { heads, kv_heads, bits, .. } = config;
     if heads.is_multiple_of(*kv_heads) {
-        format!("a cache of {bits} bits, which nobody can claim,")
+        let what = format!("a cache of {bits} bits, which nobody can claim,");
+        (what, "bits != 32 && bits != 16 && bits != 8 && bits != 4")
     } else {
-        format!("a cache of {heads} heads for {kv_heads} heads of keys")
+        (format!("a cache of {heads} heads for {kv_heads} heads of keys"), "heads % kv_heads != 0")
     }
 }
 

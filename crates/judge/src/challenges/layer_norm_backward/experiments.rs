@@ -128,7 +128,8 @@ impl Trial<'_, '_, '_> {
         self.court.doubt(true);
         let outcome = self.forward(problem, right).map(drop);
         self.court.doubt(false);
-        self.report.must_be_refused(outcome, &what)
+        let refusal = self.court.refusal("forward", "elements(gamma) != D || elements(beta) != D");
+        self.report.must_be_refused(outcome, &what, refusal)
     }
 
     /// dy has a row more than x.
@@ -149,7 +150,8 @@ impl Trial<'_, '_, '_> {
         self.court.doubt(true);
         let outcome = self.court.call(&call).map(drop).map_err(Stop::at("backward"));
         self.court.doubt(false);
-        self.report.must_be_refused(outcome, &what)
+        let refusal = self.court.refusal("backward", "elements(dy) != elements(x)");
+        self.report.must_be_refused(outcome, &what, refusal)
     }
 
     /// A fault where an answer was due, and what explains it.
