@@ -1,6 +1,6 @@
 //! What the terminal and Markdown say in the same words.
 
-use tribunal_judge::{Dimension, Effort, Measurement, Ruling, Verdict};
+use tribunal_judge::{Dimension, Effort, Measurement, Phase, Ruling, Verdict};
 
 use crate::failures::Kind;
 use crate::ranking::{self, Place, Standings};
@@ -30,6 +30,23 @@ pub(crate) fn failures(verdict: &Verdict, kinds: &[Kind<'_>]) -> String {
     }
 }
 
+/// A part of a judging that takes less is not told.
+const LEAST_TOLD_S: f64 = 0.01;
+
+/// What the time of a judging went into, between how much it was and how much of it was the submission's.
+fn spent(verdict: &Verdict) -> String {
+    let slowest = verdict.slowest.as_ref();
+    let slowest =
+        slowest.map(|slowest| format!(" ({} in {})", words::seconds(slowest.seconds), slowest.case));
+    let part = |(phase, seconds): (&Phase, &f64)| {
+        let of_it = slowest.as_deref().filter(|_| *phase == Phase::Cases).unwrap_or_default();
+        format!("{} {}{of_it}", phase.name(), words::seconds(*seconds))
+    };
+    let parts: Vec<_> =
+        verdict.spent_s.iter().filter(|(_, seconds)| **seconds >= LEAST_TOLD_S).map(part).collect();
+    if parts.is_empty() { ", ".to_owned() } else { format!(": {}; ", parts.join(", ")) }
+}
+
 /// How, where and on what it was judged. Not yet cleaned.
 pub(crate) fn provenance(verdict: &Verdict) -> [String; 4] {
     let (judge, machine, submission) = (&verdict.judge, &verdict.machine, &verdict.submission);
@@ -52,7 +69,7 @@ pub(crate) fn provenance(verdict: &Verdict) -> [String; 4] {
     };
     [
         format!("verdict {} by tribunal {}, seed {}, effort {effort}", verdict.id, judge.version, judge.seed),
-        format!("in {}, {within}", words::seconds(verdict.took_s)),
+        format!("in {}{}{within}", words::seconds(verdict.took_s), spent(verdict)),
         format!(
             "on {}, {}, {}, {gpu}",
             machine.cpu,

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use tribunal_judge::{
-    Dimension, Effort, Evidence, Family, Finding, JudgeInfo, Machine, Measurement, Outcome, Rubric, Severity,
-    SubmissionInfo, Verdict, rubric,
+    Dimension, Effort, Evidence, Family, Finding, JudgeInfo, Machine, Measurement, Outcome, Phase, Rubric,
+    Severity, Slowest, SubmissionInfo, Verdict, rubric,
 };
 
 fn rubric() -> Rubric {
@@ -146,6 +146,8 @@ fn evidence(name: &str, findings: Vec<Finding>) -> Evidence {
         repeats: None,
         omissions: vec!["bfloat16: not claimed".to_owned()],
         took_s: 6.54,
+        spent_s: [(Phase::Building, 1.2), (Phase::Cases, 4.3), (Phase::Timing, 1.04)].into(),
+        slowest: Some(Slowest { case: "scale/normal/9001x4/float32".to_owned(), seconds: 2.31 }),
         caged_s: 2.1,
     }
 }

@@ -119,6 +119,8 @@ fn sample(name: &str, round: usize) -> (Verdict, Vec<SourceFile>) {
         repeats: None,
         omissions: Vec::new(),
         took_s: round as f64,
+        spent_s: BTreeMap::new(),
+        slowest: None,
         caged_s: 0.0,
     };
     let rubric = Rubric::parse(challenge.rubric()).expect("a rubric");

@@ -378,12 +378,15 @@ pub struct DoctorOptions {
     #[arg(long)]
     pub json: bool,
     /// Try the judge itself: judge submissions with an `expected.toml` beside them, and count exploits contained, honest ones accused, defects
-    /// found and named; time is measured with least effort but where a verdict is to hang on it [default: the project's specimens and exploits]
+    /// found and named [default: the project's specimens and exploits]
     #[arg(long, num_args = 0.., value_name = "PATH")]
     pub controls: Option<Vec<PathBuf>>,
     /// Submissions tried at once under --controls [default: as many as there are processors]
     #[arg(long, value_name = "N", requires = "controls")]
     pub jobs: Option<usize>,
+    /// Measure time under --controls with little effort and beside other judgings, but where a verdict is to hang on it; verdicts say so
+    #[arg(long, requires = "controls")]
+    pub brief: bool,
     #[command(flatten)]
     pub cage: CageOptions,
 }

@@ -9,9 +9,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use tribunal_contract::Language;
+use tribunal_contract::{Language, Manifest};
 use tribunal_judge::{Dimension, Finding, Outcome, Ruling, Seed, Severity, Verdict};
-use tribunal_runner::submission::find as find_submissions;
+use tribunal_runner::submission::{self, find as find_submissions};
 
 use crate::arguments::{Common, DoctorOptions, EffortChoice};
 use crate::clerk::Clerk;
@@ -275,6 +275,15 @@ impl Row {
     }
 }
 
+/// What is claimed of time, which then must be measured with care.
+const CLAIMS_OF_TIME: [&str; 3] = ["time_exponent", "speedup_over_reference", "bound"];
+
+/// Whether a verdict hangs on how long something takes.
+fn hangs_on_time(folder: &Path, due: &Expected) -> bool {
+    let claims = |manifest: Manifest| CLAIMS_OF_TIME.iter().any(|claim| manifest.claims.contains_key(*claim));
+    due.dimension == Some(Dimension::Performance) || submission::manifest(folder).is_ok_and(claims)
+}
+
 /// Judges what has a known verdict, and says where it got another.
 pub fn run(options: &DoctorOptions, paths: &[PathBuf], common: &Common) -> Result<Exit, Failure> {
     let paths = if paths.is_empty() { corpora()? } else { paths.to_vec() };
@@ -289,7 +298,7 @@ pub fn run(options: &DoctorOptions, paths: &[PathBuf], common: &Common) -> Resul
     let progress = Progress::new(common.quiet);
     let store = store::to_write(common);
     let clerk = Clerk::new(store.as_ref(), &progress);
-    let brief = expected.iter().filter(|(_, due)| due.dimension != Some(Dimension::Performance));
+    let brief = expected.iter().filter(|(folder, due)| options.brief && !hangs_on_time(folder, due));
     let manner = judge::Manner {
         jobs: options.jobs,
         timed_briefly: brief.map(|(folder, _)| folder.to_path_buf()).collect(),

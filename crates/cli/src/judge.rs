@@ -115,7 +115,7 @@ pub struct Manner {
     pub jobs: Option<usize>,
     /// Whether time and memory are left out.
     pub no_measurements: bool,
-    /// Submissions, as they are named to the judge, on whose time nothing hangs: it is measured with the least effort.
+    /// Submissions, as they are named to the judge, on whose time nothing hangs: it is measured with the least effort, beside other judgings.
     pub timed_briefly: BTreeSet<PathBuf>,
 }
 
@@ -140,8 +140,8 @@ fn judge_opened<'f>(
 ) -> Vec<Verdict> {
     let open = |(folder, opened): Opened<'f>| {
         let name = folder.display().to_string();
-        let timing = if manner.timed_briefly.contains(folder) { Effort::Quick } else { order.effort };
-        spared(&name, clerk, || Matter::open(order, folder, opened, timing, clerk)).flatten()
+        let brief = manner.timed_briefly.contains(folder);
+        spared(&name, clerk, || Matter::open(order, folder, opened, brief, clerk)).flatten()
     };
     let mut docket: Vec<Matter<'_>> = opened.filter_map(open).collect();
     let names: Vec<_> = docket.iter().map(|matter| (matter.name.clone(), matter.challenge)).collect();
@@ -213,9 +213,9 @@ struct Matter<'a> {
     told: Option<Told>,
     /// Whether no other here has its name. Of several the last counts, so they are ruled on in their order.
     alone: bool,
-    /// How much its time is measured, where it is.
-    timing: Effort,
-    /// Whether its time is to be measured.
+    /// Whether its time, where it is measured, is of no interest but for how it goes with it.
+    brief: bool,
+    /// Whether its time is to be measured with nothing beside it.
     timed: bool,
     /// Whether its verdict was handed to the clerk.
     settled: bool,
@@ -227,7 +227,7 @@ impl<'a> Matter<'a> {
         order: &'a Order,
         folder: &Path,
         opened: Result<Submission, SubmissionError>,
-        timing: Effort,
+        brief: bool,
         clerk: &Clerk<'_>,
     ) -> Option<Self> {
         let (name, challenge, hearing, verdict) = match opened {
@@ -248,7 +248,7 @@ impl<'a> Matter<'a> {
         let sources = hearing.as_ref().map_or_else(Vec::new, |hearing| sources_of(hearing, clerk));
         let told = clerk.list(&name, challenge);
         let (alone, timed, settled) = (false, false, false);
-        Some(Self { name, challenge, hearing, verdict, sources, told, timing, alone, timed, settled })
+        Some(Self { name, challenge, hearing, verdict, sources, told, brief, alone, timed, settled })
     }
 
     /// Goes on with the judging; where the judge itself breaks, it is over and there is no verdict.
@@ -262,7 +262,7 @@ impl<'a> Matter<'a> {
         }
     }
 
-    /// All but the timing.
+    /// All but the timing that must be done alone.
     fn try_cases(&mut self, manner: &Manner, clerk: &Clerk<'_>) {
         let hearing = self.hearing.as_mut().expect("it is not ruled on yet");
         let line = clerk.line(&self.name, &self.told);
@@ -273,6 +273,12 @@ impl<'a> Matter<'a> {
             hearing.omit(format!("time and memory were not measured: {why}"));
         } else {
             self.timed = hearing.weigh(&line);
+        }
+        if self.brief && self.timed {
+            let why = "time was measured with little effort, beside other judgings and without the reference: it was the verdict that was wanted";
+            hearing.omit(why.to_owned());
+            hearing.time(Effort::Quick, None, &line);
+            self.timed = false;
         }
         drop(line);
         if self.alone && !self.timed {
@@ -298,7 +304,7 @@ impl<'a> Matter<'a> {
             Ok(Some(_)) => {}
             Err(why) => hearing.omit(format!("time was not compared: the reference: {why}")),
         }
-        hearing.time(self.timing, reference.as_ref().ok().and_then(Option::as_ref), &line);
+        hearing.time(order.effort, reference.as_ref().ok().and_then(Option::as_ref), &line);
     }
 
     /// Rules, and hands the verdict to the clerk.
@@ -483,7 +489,7 @@ mod tests {
         let clerk = Clerk::new(Err(&failure), &progress);
         let order = order(folder.path());
         let path = specimen("plain-numpy");
-        let mut matter = Matter::open(&order, &path, Submission::open(&path), Effort::Quick, &clerk).unwrap();
+        let mut matter = Matter::open(&order, &path, Submission::open(&path), false, &clerk).unwrap();
         matter.spared(&clerk, |_| ());
         assert!(matter.hearing.is_some() && !matter.settled && !clerk.told_bug());
         matter.spared(&clerk, |_| panic!("a bug"));

@@ -225,6 +225,13 @@ fn a_linter_that_floods_costs_nothing() {
         tribunal.run_with(&[("PATH", &path)], QUICK.iter().chain(&["--json", &specimen("plain-numpy")]));
     let verdict = verdicts(&output.stdout).remove(0);
     assert_eq!(verdict["outcome"], "accepted", "{}", output.stderr);
+    let spent: Vec<f64> =
+        verdict["spent_s"].as_object().unwrap().values().filter_map(Value::as_f64).collect();
+    assert!(
+        spent.len() > 1 && (spent.iter().sum::<f64>() - verdict["took_s"].as_f64().unwrap()).abs() < 1e-6
+    );
+    let slowest = verdict["slowest"]["seconds"].as_f64().unwrap();
+    assert!(slowest > 0.0 && slowest <= verdict["spent_s"]["cases"].as_f64().unwrap(), "{verdict}");
     let told = verdict["omissions"].as_array().expect("a list").iter().filter_map(Value::as_str);
     let not_linted: Vec<&str> = told.filter(|why| why.starts_with("its source was not linted: ")).collect();
     assert!(

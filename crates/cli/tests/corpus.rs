@@ -48,7 +48,7 @@ fn every_verdict_is_right(corpus: &Path, jobs: &str) -> Vec<Value> {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let tribunal = Tribunal::new();
     let output = tribunal.run(
-        ["doctor", "--json", "--jobs", jobs, "--controls"]
+        ["doctor", "--json", "--brief", "--jobs", jobs, "--controls"]
             .map(PathBuf::from)
             .iter()
             .chain([&corpus.to_owned()]),

@@ -1,5 +1,7 @@
 //! Everything a verdict rests on, as it is recorded.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -25,8 +27,55 @@ pub struct Evidence {
     pub omissions: Vec<String>,
     /// Seconds the whole judging took.
     pub took_s: f64,
+    /// Seconds that each part of it took, beside whatever else was judged meanwhile.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub spent_s: BTreeMap<Phase, f64>,
+    /// The case that took longest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slowest: Option<Slowest>,
     /// Seconds of it that were spent in cages: building, starting and calling the submission, and the reference beside it.
     pub caged_s: f64,
+}
+
+/// A part of a judging.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Building and starting the submission.
+    Building,
+    /// Cases, and smaller ones of those that failed.
+    Cases,
+    /// Its language's own linter.
+    Linting,
+    /// Its own tests.
+    Tests,
+    /// Memory, precision and traffic.
+    Weighing,
+    /// Time, the reference's beside it.
+    Timing,
+}
+
+impl Phase {
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Building => "building",
+            Self::Cases => "cases",
+            Self::Linting => "linting",
+            Self::Tests => "tests",
+            Self::Weighing => "weighing",
+            Self::Timing => "timing",
+        }
+    }
+}
+
+/// The case that took longest.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Slowest {
+    /// Its id.
+    pub case: String,
+    /// Seconds it took: the calls and what they are compared with.
+    pub seconds: f64,
 }
 
 /// Who judged, and how.

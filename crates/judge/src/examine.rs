@@ -10,7 +10,9 @@ use tribunal_contract::Fault;
 use tribunal_runner::{MachineError, Trouble};
 
 use crate::conduct;
-use crate::{Case, Court, Dimension, Family, Finding, Observation, Outcome, Seed, Severity, Subject};
+use crate::{
+    Case, Court, Dimension, Family, Finding, Observation, Outcome, Seed, Severity, Slowest, Subject,
+};
 
 /// After so many seconds in calls that came to nothing, the rest is not tried: the answer is known and the wait is
 /// not worth it.
@@ -45,6 +47,8 @@ pub struct Examined {
     pub findings: Vec<Finding>,
     /// What was not tried, and why.
     pub omissions: Vec<String>,
+    /// The case that took longest.
+    pub slowest: Option<Slowest>,
 }
 
 /// Tries all cases in order.
@@ -111,6 +115,7 @@ struct Tried {
     broken_off: Option<MachineError>,
     lost_s: f64,
     caught: bool,
+    slowest: Option<Slowest>,
 }
 
 fn try_some(
@@ -134,6 +139,7 @@ fn try_some(
         }
         let case = &cases[index];
         watch.step(&case.id());
+        let started = Instant::now();
         subject.begin(index);
         let mut court = Court::new(subject, seed);
         let tried = case.examine(&mut court);
@@ -149,6 +155,8 @@ fn try_some(
             all.caught |= observation.outcome == Outcome::Integrity;
             all.findings.push((index, finding(case.as_ref(), observation)));
         }
+        let seconds = started.elapsed().as_secs_f64();
+        all.slowest = slower(all.slowest, Some(Slowest { case: case.id(), seconds }));
         // Nobody knows what it heard last. Where it cannot be started afresh, what was tried so far is no judging.
         if troubled && let Err(Trouble::Machine(error)) = subject.restart() {
             all.left = Some((dealt.len() - turn - 1, error.to_string()));
@@ -157,6 +165,10 @@ fn try_some(
         }
     }
     all
+}
+
+fn slower(one: Option<Slowest>, other: Option<Slowest>) -> Option<Slowest> {
+    one.into_iter().chain(other).max_by(|one, other| one.seconds.total_cmp(&other.seconds))
 }
 
 /// What a case saw, put down to what its answers hung on, if that is known.
@@ -183,6 +195,7 @@ fn settle(
     for tried in tried {
         findings.extend(tried.findings);
         broken.extend(tried.broken_off);
+        examined.slowest = slower(examined.slowest, tried.slowest);
         if let Some((left, why)) = tried.left {
             examined.omissions.push(format!("{left} of {} cases were not tried: {why}", cases.len()));
         }

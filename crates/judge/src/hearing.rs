@@ -1,7 +1,7 @@
 //! A submission before the court: built, started, tried, measured, ruled on.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -29,7 +29,7 @@ use crate::trial::{
     is_critically_wrong,
 };
 use crate::{
-    Challenge, Dimension, Effort, Finding, Outcome, Plan, Rubric, Seed, Severity, SourceFile, Subject,
+    Challenge, Dimension, Effort, Finding, Outcome, Phase, Plan, Rubric, Seed, Severity, SourceFile, Subject,
     Verdict,
 };
 
@@ -96,7 +96,7 @@ pub struct Hearing<'a> {
     measured: Measured,
     /// Whether measuring was part of it.
     measuring: bool,
-    took_s: f64,
+    spent_s: BTreeMap<Phase, f64>,
     caged_s: f64,
     /// The GPU on which it was timed.
     gpu: Option<String>,
@@ -120,7 +120,7 @@ impl<'a> Hearing<'a> {
             measured: Measured::default(),
             submission,
             measuring: false,
-            took_s: 0.0,
+            spent_s: BTreeMap::new(),
             caged_s: 0.0,
             gpu: None,
             repeats: None,
@@ -129,10 +129,12 @@ impl<'a> Hearing<'a> {
 
     /// Builds the submission, starts it, and puts it to every case. Several hearings may do this at once.
     pub fn try_cases(&mut self, watch: &dyn Watch) {
-        let started = Instant::now();
+        let mut started = Instant::now();
         self.inspect_code();
         watch.phase("building", None);
-        match self.summon(Purpose::Cases, watch) {
+        let summoned = self.summon(Purpose::Cases, watch);
+        started = self.spend(Phase::Building, started);
+        match summoned {
             Ok(stand) => {
                 let plan = self.plan();
                 let examined = match stand {
@@ -152,14 +154,24 @@ impl<'a> Hearing<'a> {
                 };
                 self.examined.findings.extend(examined.findings);
                 self.examined.omissions.extend(examined.omissions);
+                self.examined.slowest = examined.slowest;
+                started = self.spend(Phase::Cases, started);
             }
             Err(trouble) => self.examined.findings.push(cannot_start(&trouble)),
         }
         if self.started {
             self.lint(watch);
+            started = self.spend(Phase::Linting, started);
             self.try_tests(watch);
+            self.spend(Phase::Tests, started);
         }
-        self.took_s += started.elapsed().as_secs_f64();
+    }
+
+    /// Puts down what has passed to a part of the judging, and begins anew.
+    fn spend(&mut self, phase: Phase, since: Instant) -> Instant {
+        let now = Instant::now();
+        *self.spent_s.entry(phase).or_default() += (now - since).as_secs_f64();
+        now
     }
 
     /// Asks the language's own linter. What it says costs nothing, and neither does a linter that is not here or fails.
@@ -260,7 +272,7 @@ impl<'a> Hearing<'a> {
             }
             Err(trouble) => Err(trouble),
         };
-        self.took_s += started.elapsed().as_secs_f64();
+        self.spend(Phase::Weighing, started);
         match weighed {
             Ok(()) => self.is_timed(),
             Err(trouble) => {
@@ -279,7 +291,7 @@ impl<'a> Hearing<'a> {
             (true, None) => {}
             (false, _) => self.time_process(&plan, reference, watch),
         }
-        self.took_s += started.elapsed().as_secs_f64();
+        self.spend(Phase::Timing, started);
     }
 
     fn weigh_process(&mut self, mut dock: Dock, watch: &dyn Watch) -> Result<(), Trouble> {
@@ -416,7 +428,9 @@ impl<'a> Hearing<'a> {
             measurements: self.measured.measurements,
             repeats: self.repeats,
             omissions,
-            took_s: self.took_s,
+            took_s: self.spent_s.values().sum(),
+            spent_s: self.spent_s,
+            slowest: self.examined.slowest,
             caged_s: self.caged_s,
         };
         Verdict::new(evidence, &self.rubric)
@@ -537,6 +551,8 @@ pub fn refuse(order: &Order, folder: &Path, manifest: &Manifest, error: &Submiss
         repeats: None,
         omissions: Vec::new(),
         took_s: 0.0,
+        spent_s: BTreeMap::new(),
+        slowest: None,
         caged_s: 0.0,
     };
     Verdict::new(evidence, &rubric)

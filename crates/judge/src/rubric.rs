@@ -11,8 +11,7 @@ use crate::Dimension;
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rubric {
-    /// What an implementation must do, in words; the key is a short name, the value is the case families or
-    /// checks that decide it.
+    /// What an implementation must do, and what decides whether it does.
     pub requirements: Vec<Requirement>,
     /// Share of each dimension in the score. Sums to 1.
     pub weights: BTreeMap<Dimension, f64>,
@@ -33,8 +32,18 @@ pub struct Requirement {
     pub id: String,
     /// What is asked, in words.
     pub text: String,
-    /// Prefixes of the findings' ids that decide it.
+    /// Which findings decide it: how their ids begin, or, behind a `*`, how they end.
     pub decided_by: Vec<String>,
+}
+
+impl Requirement {
+    /// Whether a finding of that id decides it.
+    pub fn is_decided_by(&self, id: &str) -> bool {
+        self.decided_by.iter().any(|pattern| match pattern.strip_prefix('*') {
+            Some(end) => id.ends_with(end),
+            None => id.starts_with(pattern),
+        })
+    }
 }
 
 /// What a submission may use.

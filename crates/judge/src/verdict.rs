@@ -18,7 +18,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::evidence::{Evidence, JudgeInfo, Machine, Measurement, Repeats, SubmissionInfo};
+use crate::evidence::{Evidence, JudgeInfo, Machine, Measurement, Phase, Repeats, Slowest, SubmissionInfo};
 use crate::resample::{self, Thing};
 use crate::rubric::{Rubric, Scale};
 use crate::{Dimension, Family, Finding, Outcome, Severity};
@@ -109,6 +109,12 @@ pub struct Verdict {
     pub machine: Machine,
     /// Seconds the whole judging took.
     pub took_s: f64,
+    /// Seconds that each part of it took, beside whatever else was judged meanwhile.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub spent_s: BTreeMap<Phase, f64>,
+    /// The case that took longest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slowest: Option<Slowest>,
     /// Seconds of it that were spent in cages: building, starting and calling the submission, and the reference beside it.
     pub caged_s: f64,
 }
@@ -159,6 +165,8 @@ impl Verdict {
             omissions: evidence.omissions,
             machine: evidence.machine,
             took_s: evidence.took_s,
+            spent_s: evidence.spent_s,
+            slowest: evidence.slowest,
             caged_s: evidence.caged_s,
         }
     }
@@ -225,6 +233,8 @@ impl Verdict {
             repeats: self.repeats.clone(),
             omissions: self.omissions.clone(),
             took_s: self.took_s,
+            spent_s: self.spent_s.clone(),
+            slowest: self.slowest.clone(),
             caged_s: self.caged_s,
         }
     }
@@ -318,6 +328,12 @@ fn possible(evidence: &Evidence) -> Result<(), Contradiction> {
     };
     elapsed("took_s", evidence.took_s)?;
     elapsed("caged_s", evidence.caged_s)?;
+    for (phase, &seconds) in &evidence.spent_s {
+        elapsed(&format!("spent_s.{}", phase.name()), seconds)?;
+    }
+    if let Some(slowest) = &evidence.slowest {
+        elapsed("slowest.seconds", slowest.seconds)?;
+    }
     for (index, measurement) in evidence.measurements.iter().enumerate() {
         if measurement.unit == "s" {
             let field = |name: &str| format!("measurements[{index}].{name}");
@@ -509,11 +525,7 @@ fn requirements(findings: &[Finding], rubric: &Rubric) -> Vec<RequirementMet> {
         .requirements
         .iter()
         .map(|requirement| {
-            let deciding = || {
-                findings
-                    .iter()
-                    .filter(|finding| requirement.decided_by.iter().any(|pattern| decides(pattern, finding)))
-            };
+            let deciding = || findings.iter().filter(|finding| requirement.is_decided_by(&finding.id));
             let failed = deciding().any(|finding| {
                 matches!(finding.outcome, Outcome::Fail | Outcome::Integrity)
                     && finding.severity >= Severity::Minor
@@ -523,14 +535,6 @@ fn requirements(findings: &[Finding], rubric: &Rubric) -> Vec<RequirementMet> {
             RequirementMet { id: requirement.id.clone(), text: requirement.text.clone(), met }
         })
         .collect()
-}
-
-/// A pattern is the beginning of a finding's id, or `*` and its end: `*:inputs_unchanged`.
-fn decides(pattern: &str, finding: &Finding) -> bool {
-    match pattern.strip_prefix('*') {
-        Some(end) => finding.id.ends_with(end),
-        None => finding.id.starts_with(pattern),
-    }
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ pub fn find(id: &str) -> Option<&'static dyn Challenge> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Effort, Plan, Rubric, Seed};
+    use crate::{Case, Effort, Plan, Rubric, Seed};
     use tribunal_contract::challenges as contracts;
 
     #[test]
@@ -32,13 +32,40 @@ mod tests {
         assert_eq!(all().len(), contracts::ALL.len());
     }
 
+    /// All cases that there are.
+    fn cases(challenge: &dyn Challenge) -> Vec<Box<dyn Case>> {
+        let capabilities =
+            challenge.contract().capabilities.iter().map(|capability| capability.name).collect();
+        challenge.cases(&Plan { seed: Seed::PUBLIC, effort: Effort::Full, capabilities })
+    }
+
+    #[test]
+    fn every_case_is_of_one_requirement() {
+        for challenge in all() {
+            let rubric = Rubric::parse(challenge.rubric()).unwrap();
+            let cases = cases(*challenge);
+            for case in &cases {
+                let id = format!("{}:within_budget", case.id());
+                let of = rubric.requirements.iter().filter(|requirement| requirement.is_decided_by(&id));
+                let of: Vec<&str> = of.map(|requirement| &*requirement.id).collect();
+                assert_eq!(of.len(), 1, "{id} is of {of:?}");
+            }
+            let patterns = rubric.requirements.iter().flat_map(|requirement| &requirement.decided_by);
+            // The others are of what is measured, or of checks of any case.
+            let others = ["*", "memory/", "precision/"];
+            for pattern in patterns.filter(|pattern| !others.iter().any(|other| pattern.starts_with(other))) {
+                assert!(
+                    cases.iter().any(|case| case.id().starts_with(&**pattern)),
+                    "no case is of {pattern}"
+                );
+            }
+        }
+    }
+
     #[test]
     fn every_case_is_found_again_by_its_id() {
         for challenge in all() {
-            let capabilities =
-                challenge.contract().capabilities.iter().map(|capability| capability.name).collect();
-            let plan = Plan { seed: Seed::PUBLIC, effort: Effort::Full, capabilities };
-            for case in challenge.cases(&plan) {
+            for case in cases(*challenge) {
                 let again =
                     challenge.case(&case.id()).unwrap_or_else(|| panic!("{} is not found", case.id()));
                 assert_eq!((again.id(), again.family()), (case.id(), case.family()));

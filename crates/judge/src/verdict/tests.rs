@@ -70,6 +70,8 @@ fn evidence(findings: Vec<Finding>) -> Evidence {
         repeats: None,
         omissions: vec![],
         took_s: 0.0,
+        spent_s: BTreeMap::new(),
+        slowest: None,
         caged_s: 0.0,
     }
 }

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "no test program uses all of it")]
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
@@ -205,6 +206,8 @@ pub fn judged(challenge: &dyn Challenge, subject: &mut dyn Subject) -> Verdict {
         repeats: None,
         omissions: examined.omissions,
         took_s: 0.0,
+        spent_s: BTreeMap::new(),
+        slowest: None,
         caged_s: 0.0,
     };
     Verdict::new(evidence, &rubric)
