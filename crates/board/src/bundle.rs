@@ -139,7 +139,8 @@ pub(crate) fn millis(time: SystemTime) -> u64 {
 mod tests {
     use super::*;
     use crate::samples;
-    use tribunal_judge::{Dimension, Outcome, Rubric, Ruling, challenges};
+    use std::collections::BTreeMap;
+    use tribunal_judge::{Dimension, Outcome, Phase, Rubric, Ruling, challenges};
 
     fn source(path: &str, bytes: usize) -> SourceFile {
         SourceFile { path: path.to_owned(), text: "x".repeat(bytes) }
@@ -163,6 +164,7 @@ mod tests {
         let mut verdict = samples::accepted();
         // The shortest text of either is read as its neighbour by whoever is content with about sixteen digits.
         (verdict.took_s, verdict.measurements[0].samples) = (31.245270191439438, vec![121.48791951161945]);
+        (verdict.spent_s, verdict.slowest) = (BTreeMap::new(), None);
         let bundle = Bundle::new(verdict, vec![]);
         let again = Bundle::read(&bundle.line()).unwrap();
         assert_eq!(again.verdict.took_s.to_bits(), bundle.verdict.took_s.to_bits());
@@ -191,7 +193,7 @@ mod tests {
         let read = |verdict: &Verdict| Bundle::read(&Bundle::new(verdict.clone(), vec![]).line()).unwrap();
         assert_eq!(read(&honest).check(), Ok(()));
         type Change = fn(&mut Verdict);
-        let changes: [(&str, Change); 13] = [
+        let changes: [(&str, Change); 17] = [
             ("id", |v| v.id = "0".repeat(12)),
             ("id", |v| v.submission.name = "somebody".to_owned()),
             ("outcome", |v| v.outcome = Ruling::Accepted),
@@ -208,7 +210,11 @@ mod tests {
                 });
             }),
             ("took_s", |v| v.took_s = -1.0),
+            ("took_s", |v| v.took_s += 0.5),
             ("caged_s", |v| v.caged_s = -0.5),
+            ("spent_s.cases", |v| drop(v.spent_s.insert(Phase::Cases, -1.0))),
+            ("slowest.seconds", |v| v.slowest.as_mut().unwrap().seconds = -0.5),
+            ("slowest.seconds", |v| v.slowest.as_mut().unwrap().seconds = 9.0),
             ("measurements[1].value", |v| {
                 (v.measurements[1].unit, v.measurements[1].value) = ("s".to_owned(), -1e-3);
             }),

@@ -384,7 +384,7 @@ pub struct DoctorOptions {
     /// Submissions tried at once under --controls [default: as many as there are processors]
     #[arg(long, value_name = "N", requires = "controls")]
     pub jobs: Option<usize>,
-    /// Measure time under --controls with little effort and beside other judgings, but where a verdict is to hang on it; verdicts say so
+    /// Measure time under --controls with little effort and beside other judgings, but where a verdict is to hang on it. Verdicts say so, and take the place of those that were kept
     #[arg(long, requires = "controls")]
     pub brief: bool,
     #[command(flatten)]

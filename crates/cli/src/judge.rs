@@ -119,7 +119,7 @@ pub struct Manner {
     pub timed_briefly: BTreeSet<PathBuf>,
 }
 
-/// Several submissions may be tried and weighed at once; time is measured for one at a time, with nothing beside it. Each verdict is
+/// Several submissions may be tried and weighed at once; time is measured for one at a time, with nothing beside it, but where nothing hangs on it. Each verdict is
 /// kept as soon as it is ruled. A submission on which the judge itself breaks gets none: that is told, and the others get theirs.
 pub fn judge_all(order: &Order, folders: &[PathBuf], manner: &Manner, clerk: &Clerk<'_>) -> Vec<Verdict> {
     judge_opened(
@@ -213,7 +213,7 @@ struct Matter<'a> {
     told: Option<Told>,
     /// Whether no other here has its name. Of several the last counts, so they are ruled on in their order.
     alone: bool,
-    /// Whether its time, where it is measured, is of no interest but for how it goes with it.
+    /// Whether nothing hangs on its time, which then is measured with little effort, beside other judgings.
     brief: bool,
     /// Whether its time is to be measured with nothing beside it.
     timed: bool,
@@ -274,8 +274,9 @@ impl<'a> Matter<'a> {
         } else {
             self.timed = hearing.weigh(&line);
         }
-        if self.brief && self.timed {
-            let why = "time was measured with little effort, beside other judgings and without the reference: it was the verdict that was wanted";
+        // A GPU has no room for several.
+        if self.brief && self.timed && !hearing.is_cuda() {
+            let why = "time was measured with little effort, beside other judgings and without the reference, for no outcome hangs on it";
             hearing.omit(why.to_owned());
             hearing.time(Effort::Quick, None, &line);
             self.timed = false;

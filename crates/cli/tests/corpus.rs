@@ -40,7 +40,7 @@ enum Kind {
     Hostile,
 }
 
-/// Corpora are timed, and what is timed must be alone.
+/// Some of each corpus are timed with care, and must be alone then.
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// Every submission in a corpus gets its verdict. Returns these verdicts.

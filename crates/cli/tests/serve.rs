@@ -182,13 +182,13 @@ fn who_only_reads_is_served_no_store_that_is_not_there_but_the_users_own() {
     assert!(server.ask("GET", "/", "").1.contains("No verdicts yet"));
     let imported = Command::new(env!("CARGO_BIN_EXE_tribunal"))
         .arg("import")
-        .arg(house().join("crates/serve/tests/verdicts/31aa65502c5d.json"))
+        .arg(house().join("crates/serve/tests/verdicts/b0844e80e2c1.json"))
         .env("XDG_DATA_HOME", &data)
         .output()
         .expect("the program starts");
     assert!(imported.status.success(), "{}", String::from_utf8_lossy(&imported.stderr));
     let started = Instant::now();
-    while !server.ask("GET", "/contestants", "").1.contains("31aa65502c5d") {
+    while !server.ask("GET", "/contestants", "").1.contains("b0844e80e2c1") {
         assert!(started.elapsed() < Duration::from_secs(60));
         thread::sleep(Duration::from_millis(50));
     }

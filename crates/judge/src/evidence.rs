@@ -41,7 +41,7 @@ pub struct Evidence {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// Building and starting the submission.
+    /// Reading its source, building and starting it.
     Building,
     /// Cases, and smaller ones of those that failed.
     Cases,
@@ -49,7 +49,7 @@ pub enum Phase {
     Linting,
     /// Its own tests.
     Tests,
-    /// Memory, precision and traffic.
+    /// Memory, precision, traffic, and the same input given twice.
     Weighing,
     /// Time, the reference's beside it.
     Timing,

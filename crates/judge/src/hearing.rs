@@ -282,7 +282,8 @@ impl<'a> Hearing<'a> {
         }
     }
 
-    /// Measures time with so much effort, beside the reference where there is one. One hearing at a time, with nothing beside it.
+    /// Measures time with so much effort, beside the reference where there is one: of one hearing at a time, with nothing beside it, unless
+    /// nothing hangs on it.
     pub fn time(&mut self, effort: Effort, reference: Option<&Reference<'_>>, watch: &dyn Watch) {
         let started = Instant::now();
         let plan = Plan { effort, ..self.plan() };

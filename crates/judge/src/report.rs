@@ -172,7 +172,7 @@ impl Report {
     /// What came of a call that must be refused, and what would refuse it, if that is known.
     pub fn must_be_refused(&mut self, outcome: Step<()>, what: &str, refusal: Option<String>) -> Step<()> {
         const CHECK: &str = "refuses_invalid_input";
-        let how = refusal.map_or_else(String::new, |how| format!(": {how}"));
+        let how = |before: &str| refusal.map_or_else(String::new, |how| format!("{before}{how}"));
         match outcome {
             // A result of another shape is no answer to the call either: the caller cannot mistake it for one.
             Err(Stop::Fault { fault, .. })
@@ -181,11 +181,11 @@ impl Report {
                 self.pass(CHECK, None);
             }
             Ok(()) => {
-                let message = format!("{what} is answered, and should be refused{how}");
+                let message = format!("{what} is answered, and should be refused{}", how(": "));
                 self.fail_lightly(CHECK, Some("invalid_input_accepted"), message);
             }
             Err(Stop::Fault { fault, .. }) => {
-                let message = format!("{what} should be refused with an error: {fault}");
+                let message = format!("{what} should be refused with an error: {fault}{}", how("; "));
                 self.fail_lightly(CHECK, None, message);
             }
             Err(stop) => return Err(stop),
@@ -241,6 +241,12 @@ mod tests {
         let answered = "k = 8 of 5 entries is answered, and should be refused";
         assert_eq!(told(Ok(()), Some(how)), (Outcome::Fail, format!("{answered}: {how}")));
         assert_eq!(told(Ok(()), None), (Outcome::Fail, answered.to_owned()));
+        let fault = Fault::Device { message: "it is gone".to_owned() };
+        let message = format!("k = 8 of 5 entries should be refused with an error: {fault}; {how}");
+        assert_eq!(
+            told(Err(Stop::Fault { call: "softmax_topk", fault }), Some(how)),
+            (Outcome::Fail, message)
+        );
         let refused = Fault::Refused { message: String::new() };
         assert_eq!(
             told(Err(Stop::Fault { call: "softmax_topk", fault: refused }), Some(how)).0,

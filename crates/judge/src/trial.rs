@@ -79,7 +79,7 @@ pub fn hear_weight(
     measured
 }
 
-/// How long a fresh subject takes, beside a reference where there is one. Nothing else may run meanwhile.
+/// How long a fresh subject takes, beside a reference where there is one. Nothing else may run meanwhile, or it says little.
 pub fn hear_time(
     challenge: &dyn Challenge,
     plan: &Plan,

@@ -320,6 +320,9 @@ fn same_requirements(says: &[RequirementMet], follows: &[RequirementMet]) -> Res
     Ok(())
 }
 
+/// Seconds that are told apart.
+const SAME_S: f64 = 1e-6;
+
 /// What holds of the evidence of every judging: no clock runs backwards.
 fn possible(evidence: &Evidence) -> Result<(), Contradiction> {
     let elapsed = |field: &str, seconds: f64| match seconds {
@@ -331,8 +334,20 @@ fn possible(evidence: &Evidence) -> Result<(), Contradiction> {
     for (phase, &seconds) in &evidence.spent_s {
         elapsed(&format!("spent_s.{}", phase.name()), seconds)?;
     }
+    if !evidence.spent_s.is_empty() {
+        let all: f64 = evidence.spent_s.values().sum();
+        if (all - evidence.took_s).abs() > SAME_S {
+            let why = format!("the parts of it come to {all}");
+            return Err(Contradiction::new("took_s", &evidence.took_s, why));
+        }
+    }
     if let Some(slowest) = &evidence.slowest {
         elapsed("slowest.seconds", slowest.seconds)?;
+        let cases = evidence.spent_s.get(&Phase::Cases).copied().unwrap_or(0.0);
+        if slowest.seconds > cases + SAME_S {
+            let why = format!("all cases took {cases}");
+            return Err(Contradiction::new("slowest.seconds", &slowest.seconds, why));
+        }
     }
     for (index, measurement) in evidence.measurements.iter().enumerate() {
         if measurement.unit == "s" {

@@ -208,9 +208,9 @@ async fn every_page_that_a_link_leads_to_is_there_and_harmless() {
     for expected in [
         "/challenges/kv_cache",
         "/contestants",
-        "/verdicts/ec2446ad994b",
-        "/verdicts/ec2446ad994b/source/submission.py",
-        "/api/verdicts/ec2446ad994b/bundle",
+        "/verdicts/4cca4112bf02",
+        "/verdicts/4cca4112bf02/source/submission.py",
+        "/api/verdicts/4cca4112bf02/bundle",
         "/judgings",
     ] {
         assert!(seen.contains(expected), "nothing leads to {expected}");
@@ -222,30 +222,30 @@ async fn every_page_that_a_link_leads_to_is_there_and_harmless() {
 #[tokio::test]
 async fn findings_are_chosen_by_family_outcome_and_dimension() {
     let server = Server::new().await;
-    let verdict = fixture("2fb9e4990aef").verdict;
+    let verdict = fixture("72e00356b08f").verdict;
     let shown = |page: &str| page.matches("<li class=\"finding ").count();
     let count =
         |test: &dyn Fn(&tribunal_judge::Finding) -> bool| verdict.findings.iter().filter(|f| test(f)).count();
     use tribunal_judge::{Dimension, Family, Outcome};
     let stability = count(&|f| f.family == Family::Stability && f.outcome == Outcome::Fail);
     assert!(stability > 0 && stability < count(&|f| f.outcome == Outcome::Fail));
-    let page = server.get("/verdicts/2fb9e4990aef?family=stability&outcome=fail&dimension=").await.body;
+    let page = server.get("/verdicts/72e00356b08f?family=stability&outcome=fail&dimension=").await.body;
     assert_eq!(shown(&page), stability);
     assert!(!page.contains("<li class=\"finding pass"));
-    let code = server.get("/verdicts/2fb9e4990aef?dimension=code").await.body;
+    let code = server.get("/verdicts/72e00356b08f?dimension=code").await.body;
     assert_eq!(shown(&code), count(&|f| f.dimension == Dimension::Code));
     // All of them, on pages of a hundred.
     let (first, second) =
-        (server.get("/verdicts/2fb9e4990aef").await, server.get("/verdicts/2fb9e4990aef?page=2").await);
+        (server.get("/verdicts/72e00356b08f").await, server.get("/verdicts/72e00356b08f?page=2").await);
     assert_eq!(shown(&first.body) + shown(&second.body), verdict.findings.len());
-    let refused = server.get("/verdicts/2fb9e4990aef?outcome=failed").await;
+    let refused = server.get("/verdicts/72e00356b08f?outcome=failed").await;
     assert_eq!(refused.status, StatusCode::BAD_REQUEST);
     assert!(
         refused.body.contains("unknown variant") && refused.body.contains("inconclusive"),
         "{}",
         refused.body
     );
-    assert_eq!(server.get("/verdicts/2fb9e4990aef?page=3").await.status, StatusCode::NOT_FOUND);
+    assert_eq!(server.get("/verdicts/72e00356b08f?page=3").await.status, StatusCode::NOT_FOUND);
 }
 
 #[tokio::test]
@@ -306,10 +306,10 @@ async fn a_board_is_searched_and_a_contestant_shown() {
 async fn json_says_what_the_library_says() {
     let server = Server::new().await;
     let verdict: Value =
-        serde_json::from_str(&tribunal_board::json::line(&fixture("31aa65502c5d").verdict)).unwrap();
-    assert_eq!(server.json("/api/verdicts/31aa65502c5d").await, verdict);
-    let bundle = Bundle::read(&server.get("/api/verdicts/31aa65502c5d/bundle").await.body).unwrap();
-    assert_eq!(bundle, fixture("31aa65502c5d"));
+        serde_json::from_str(&tribunal_board::json::line(&fixture("b0844e80e2c1").verdict)).unwrap();
+    assert_eq!(server.json("/api/verdicts/b0844e80e2c1").await, verdict);
+    let bundle = Bundle::read(&server.get("/api/verdicts/b0844e80e2c1/bundle").await.body).unwrap();
+    assert_eq!(bundle, fixture("b0844e80e2c1"));
     let (summaries, _) = Store::open(server.folder.path()).unwrap().summaries().unwrap();
     let summaries = ranking::latest(summaries);
     for standings in ranking::rank(&summaries) {
@@ -338,7 +338,7 @@ async fn json_says_what_the_library_says() {
 #[tokio::test]
 async fn only_who_knows_the_token_writes() {
     let server = Server::new().await;
-    let bundle = Bundle { kept_at_ms: None, ..renamed("31aa65502c5d", "newcomer") };
+    let bundle = Bundle { kept_at_ms: None, ..renamed("b0844e80e2c1", "newcomer") };
     let line = bundle.line();
     let silent = Server::with(|options| options.token = None).await;
     assert_eq!(silent.post("/api/verdicts", Some(TOKEN), line.clone()).await.status, StatusCode::FORBIDDEN);
@@ -385,14 +385,14 @@ fn no_request_brings_the_server_down() {
         "/challenges/kv_cache?q=a&outcome=accepted&language=c&page=2",
         "/contestants?q=%F0%9F&page=1",
         "/contestants/two-pass-c",
-        "/verdicts/31aa65502c5d",
-        "/verdicts/31aa65502c5d/source/submission.c",
+        "/verdicts/b0844e80e2c1",
+        "/verdicts/b0844e80e2c1/source/submission.c",
         "/compare?with=two-pass-c&with=numpy-paged",
         "/api/compare?with=two-pass-c&with=numpy-paged",
         "/api/contestants/two-pass-c",
-        "/api/verdicts/31aa65502c5d/bundle",
+        "/api/verdicts/b0844e80e2c1/bundle",
     ];
-    let body = Bundle { kept_at_ms: None, ..renamed("31aa65502c5d", "newcomer") }.line();
+    let body = Bundle { kept_at_ms: None, ..renamed("b0844e80e2c1", "newcomer") }.line();
     let place = proptest::sample::select(places.to_vec()).prop_flat_map(tribunal_hostile::mutated_text);
     proptest!(tribunal_hostile::cases(256), |(place in place, posted in tribunal_hostile::text(&body), writes in 0..8)| {
         let method = if writes == 0 { Method::POST } else { Method::GET };
@@ -445,7 +445,7 @@ async fn what_a_store_held_last_is_called_that() {
     };
     fs::rename(here, &gone).unwrap();
     assert_ne!(wait(true).await, tag);
-    let verdict = server.get("/verdicts/31aa65502c5d").await;
+    let verdict = server.get("/verdicts/b0844e80e2c1").await;
     assert_eq!(verdict.status, StatusCode::SERVICE_UNAVAILABLE);
     assert!(
         !verdict.body.contains(&*gone.parent().unwrap().to_string_lossy()),
@@ -531,7 +531,7 @@ async fn what_was_asked_for_is_followed_as_it_goes() {
 async fn what_cannot_be_answered_is_told_to_programs_as_json() {
     let server = Server::new().await;
     let deleted = |path| server.send(request(Method::DELETE, path).body(Body::empty()).unwrap());
-    for (path, allowed) in [("/api/verdicts/31aa65502c5d", "GET,HEAD"), ("/api/verdicts", "POST")] {
+    for (path, allowed) in [("/api/verdicts/b0844e80e2c1", "GET,HEAD"), ("/api/verdicts", "POST")] {
         let refused = deleted(path).await;
         assert_eq!(refused.status, StatusCode::METHOD_NOT_ALLOWED, "{path}");
         assert_eq!(refused.headers["allow"], allowed);
@@ -554,7 +554,7 @@ async fn what_cannot_be_answered_is_told_to_programs_as_json() {
 async fn a_bundle_comes_and_goes_to_the_last_digit() {
     let server = Server::new().await;
     // Their shortest texts are read as their neighbours by whoever is content with about sixteen digits.
-    let exact = judged_anew("31aa65502c5d", |evidence| {
+    let exact = judged_anew("b0844e80e2c1", |evidence| {
         evidence.submission.name = "exact".to_owned();
         evidence.took_s = 31.245270191439438;
         evidence.measurements[0].samples = vec![121.48791951161945];
@@ -590,7 +590,7 @@ async fn a_verdict_that_another_process_puts_appears() {
     let server = Server::new().await;
     assert!(!server.get("/contestants").await.body.contains("latecomer"));
     let store = Store::open(server.folder.path()).unwrap();
-    let bundle = Bundle { kept_at_ms: None, ..renamed("ec2446ad994b", "latecomer") };
+    let bundle = Bundle { kept_at_ms: None, ..renamed("4cca4112bf02", "latecomer") };
     store.keep(&bundle).unwrap();
     for _ in 0..100 {
         if server.get("/contestants").await.body.contains("latecomer") {

@@ -193,10 +193,10 @@ fn judging_the_same_again_replaces_the_verdict_and_moves_it_to_the_end() {
             store.put(&named(name), &source("first")).unwrap();
             std::thread::sleep(Duration::from_millis(15));
         }
-        store.put(&Verdict { took_s: 99.0, ..named("abc") }, &source("second")).unwrap();
+        store.put(&Verdict { caged_s: 99.0, ..named("abc") }, &source("second")).unwrap();
         assert_eq!(names_in_order(&store), ["other", "abc"]);
         let id = |name| named(name).id;
-        assert_eq!(store.get(&id("abc")).unwrap().took_s, 99.0);
+        assert_eq!(store.get(&id("abc")).unwrap().caged_s, 99.0);
         assert_eq!(store.sources(&id("abc")).unwrap(), source("second"));
         assert_eq!(store.sources(&id("other")).unwrap(), source("first"), "shared once, and needed still");
     }

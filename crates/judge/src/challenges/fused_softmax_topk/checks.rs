@@ -364,9 +364,10 @@ impl Trial<'_, '_, '_> {
         self.court.doubt(true);
         let heard = self.ask(problem);
         self.court.doubt(false);
+        let refusal = self.court.refusal("softmax_topk", "k > V");
         let heard = match heard {
             Ok(heard) => heard,
-            Err(stop) => return self.report.must_be_refused(Err(stop), &what, None),
+            Err(stop) => return self.report.must_be_refused(Err(stop), &what, refusal),
         };
         let padded = heard.wrong().rows().iter().all(|seen| {
             let indices = heard.answer.indices(seen.row);
@@ -384,7 +385,6 @@ impl Trial<'_, '_, '_> {
             digits(heard.answer.probs(0)[vocab]),
             heard.answer.indices(0)[vocab]
         );
-        let refusal = self.court.refusal("softmax_topk", "k > V");
         self.report.must_be_refused(Ok(()), &what, refusal)
     }
 

@@ -783,7 +783,6 @@ fn words(step: &Step) -> String {
     }
 }
 
-/// What of a configuration cannot be served.
 /// What is wrong with a configuration, and the condition for that in a manifest.
 fn misconfigured(config: &Config) -> (String, &'static str) {
     let Config { heads, kv_heads, bits, .. } = config;

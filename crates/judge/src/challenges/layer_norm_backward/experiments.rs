@@ -135,7 +135,9 @@ impl Trial<'_, '_, '_> {
     /// dy has a row more than x.
     pub(super) fn long_dy(&mut self) -> Step<()> {
         let problem = self.case.problem(self.court, 0);
-        let opened = self.open(problem, "")?;
+        let right = expect(&problem);
+        // Whether y is right is for other cases to say.
+        let opened = self.forward(problem, right)?;
         let mut shape = opened.problem.shape().to_vec();
         shape[0] += 1;
         let count = shape.iter().product();
