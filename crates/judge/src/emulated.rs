@@ -9,6 +9,7 @@ mod traffic;
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tribunal_contract::launch::{Buffer, Kernels, Launch, Plan, Role, Signature, State, Told, Value};
@@ -46,6 +47,9 @@ const FIRST_CACHE: u64 = 256 << 10;
 /// How long anybody waits for the launches of a call. It is their instructions that are judged: of what is given up here nobody knows whether it
 /// would have come to its end.
 const PATIENCE: Duration = Duration::from_secs(300);
+
+/// Calls whose buffers take more than that part of a submission's memory are made one at a time.
+const LARGE_PART: u64 = 8;
 
 /// What module variables may take of a submission's memory: emulated, they are there several times.
 const VARIABLES_PART: u64 = 8;
@@ -111,6 +115,8 @@ pub struct Emulated {
     was_endless: bool,
     /// Bytes that the buffers of a call may have.
     limit_bytes: u64,
+    /// Taken by who makes a call with large buffers, among all that are alike: the machine need not hold many such at once.
+    large: Arc<Mutex<()>>,
     patience: Duration,
     worked_s: f64,
 }
@@ -171,12 +177,13 @@ impl Emulated {
             most_a_byte: 0.0,
             was_endless: false,
             limit_bytes,
+            large: Arc::default(),
             patience: PATIENCE,
             worked_s: 0.0,
         })
     }
 
-    /// Seconds that calls took, of which the submission is responsible for all.
+    /// Seconds that calls took, of which the submission is responsible for all; of devices that were joined, of all together.
     pub fn worked_s(&self) -> f64 {
         self.worked_s
     }
@@ -203,9 +210,18 @@ impl Emulated {
     pub fn join(mut self, other: Self) -> Self {
         self.record.join(other.record);
         self.most_bytes = self.most_bytes.max(other.most_bytes);
-        // They were busy side by side.
-        self.worked_s = self.worked_s.max(other.worked_s);
+        self.worked_s += other.worked_s;
         self
+    }
+
+    /// What the manifest has a call do, and the bytes of all its buffers.
+    fn plan(&self, call: &Call<'_>, state: Option<&State>) -> Result<(Plan, u64), Fault> {
+        let plan = self.launches.plan(self.challenge, call, state, simt::MULTIPROCESSORS as i32)?;
+        let bytes = plan.buffers.iter().map(Buffer::size_bytes).sum();
+        if bytes > self.limit_bytes {
+            return Err(Fault::Memory { limit_bytes: self.limit_bytes });
+        }
+        Ok((plan, bytes))
     }
 
     fn try_call(&mut self, call: &Call<'_>) -> Result<Vec<Tensor>, Trouble> {
@@ -216,19 +232,12 @@ impl Emulated {
         let missing = || Fault::Refused { message: "the state is gone".to_owned() };
         let held = using.map(|id| self.states.get(&id).cloned().ok_or_else(missing)).transpose()?;
         let state = held.as_ref().map(|held| &held.state);
-        let plan = self
-            .launches
-            .plan(self.challenge, call, state, simt::MULTIPROCESSORS as i32)
-            .map_err(Fault::from)?;
-        let bytes: u64 = plan.buffers.iter().map(Buffer::size_bytes).sum();
-        if bytes > self.limit_bytes {
-            return Err(Fault::Memory { limit_bytes: self.limit_bytes }.into());
-        }
+        let (plan, bytes) = self.plan(call, state)?;
         self.most_bytes = self.most_bytes.max(bytes);
-        let is_scratch = |buffer: &&Buffer| buffer.role == Role::Scratch;
-        let scratch: u64 = plan.buffers.iter().filter(is_scratch).map(Buffer::size_bytes).sum();
-        self.scratch =
-            scratch + plan.launches.iter().map(|launch| self.local_bytes(launch)).max().unwrap_or(0);
+        let large = Arc::clone(&self.large);
+        let _alone = (bytes > self.limit_bytes / LARGE_PART)
+            .then(|| large.lock().unwrap_or_else(PoisonError::into_inner));
+        self.scratch = self.scratch_bytes(&plan);
         let before = self.memory.clone();
         let states = held.as_ref().map(|held| &held.buffers[..]);
         let pointers = lay_out(&plan, call, states, &mut self.memory);
@@ -308,6 +317,19 @@ impl Emulated {
             }
         }
         Ok(())
+    }
+
+    /// Bytes of a call's buffers that are neither input nor output nor kept, and of the local memory of its launch that has most.
+    fn scratch_bytes(&self, plan: &Plan) -> u64 {
+        let is_scratch = |buffer: &&Buffer| buffer.role == Role::Scratch;
+        let buffers: u64 = plan.buffers.iter().filter(is_scratch).map(Buffer::size_bytes).sum();
+        buffers + plan.launches.iter().map(|launch| self.local_bytes(launch)).max().unwrap_or(0)
+    }
+
+    /// Whether there is none in which kernels could keep anything beside the buffers of a call.
+    fn has_no_variables(&self) -> bool {
+        let mut variables = self.kernels.values().flat_map(|kernel| kernel.variables.iter());
+        variables.all(|variable| variable.space == Space::Const)
     }
 
     /// Bytes of local memory of the blocks that run at once, but for what the first cache of a multiprocessor could hold of each.
@@ -580,9 +602,13 @@ impl Weighed for Emulated {
         self.own_bytes()
     }
 
-    fn call_weighed(&mut self, call: &Call<'_>) -> Result<(Answer, u64), Trouble> {
-        let answer = self.call(call)?;
-        Ok((answer, self.scratch + self.variables.values().sum::<u64>()))
+    fn call_bytes(&mut self, call: &Call<'_>) -> Result<u64, Trouble> {
+        let uses_state = call.inputs.iter().any(|input| matches!(input, Argument::State(_)));
+        if !uses_state && self.has_no_variables() {
+            return Ok(self.scratch_bytes(&self.plan(call, None)?.0));
+        }
+        self.call(call)?;
+        Ok(self.scratch + self.variables.values().sum::<u64>())
     }
 
     /// What a state takes is counted, and no allocator has a say in it.

@@ -1,21 +1,20 @@
 //! Puts a subject to every case, and shrinks what fails.
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
-use std::panic::resume_unwind;
-use std::thread;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tribunal_contract::Fault;
 use tribunal_runner::{MachineError, Trouble};
 
 use crate::conduct;
+use crate::hands::{hands, share};
 use crate::{
     Case, Court, Dimension, Family, Finding, Observation, Outcome, Seed, Severity, Slowest, Subject,
 };
 
-/// After so many seconds in calls that came to nothing, the rest is not tried: the answer is known and the wait is
-/// not worth it.
+/// After so many seconds of each hand in calls that came to nothing, the rest is not tried: the answer is known and the wait is not worth it.
 const PATIENCE_S: f64 = 12.0;
 
 /// Tries per failure when looking for the smallest case that still fails.
@@ -60,11 +59,12 @@ pub fn examine(
 ) -> Examined {
     watch.phase("cases", Some(cases.len()));
     let all: Vec<usize> = (0..cases.len()).collect();
-    let tried = try_some(cases, &all, subject, seed, watch);
-    settle(cases, vec![tried], subject, seed, watch)
+    let patience = Patience::of(1);
+    let tried = try_some(cases, &all, subject, &patience, seed, watch);
+    settle(cases, vec![tried], &patience, subject, seed, watch)
 }
 
-/// Tries all cases, dealt to subjects that are alike, one thread for each. What comes of it does not depend on which thread is faster.
+/// Tries all cases, dealt to subjects that are alike. What comes of it does not depend on who is faster, or on how many are at work at once.
 pub fn examine_side_by_side<S: Subject + Send>(
     cases: &[Box<dyn Case>],
     subjects: &mut [S],
@@ -73,35 +73,55 @@ pub fn examine_side_by_side<S: Subject + Send>(
 ) -> Examined {
     watch.phase("cases", Some(cases.len()));
     let dealt = deal(cases, subjects.len());
-    let tried = thread::scope(|scope| {
-        let threads: Vec<_> = subjects
-            .iter_mut()
-            .zip(&dealt)
-            .map(|(subject, dealt)| scope.spawn(move || try_some(cases, dealt, subject, seed, watch)))
-            .collect();
-        let joined = threads.into_iter().map(|thread| thread.join().unwrap_or_else(|why| resume_unwind(why)));
-        joined.collect()
+    let patience = Patience::of(hands(subjects.len()));
+    let pieces = subjects.iter_mut().zip(&dealt).collect();
+    let tried = share(pieces, |(subject, dealt): (&mut S, _)| {
+        try_some(cases, dealt, subject, &patience, seed, watch)
     });
-    settle(cases, tried, &mut subjects[0], seed, watch)
+    settle(cases, tried, &patience, &mut subjects[0], seed, watch)
 }
 
-/// As much work for each hand, and for each in the order of cases.
-fn deal(cases: &[Box<dyn Case>], hands: usize) -> Vec<Vec<usize>> {
+/// As much work for each, and for each in the order of cases.
+fn deal(cases: &[Box<dyn Case>], subjects: usize) -> Vec<Vec<usize>> {
     let mut heaviest_first: Vec<usize> = (0..cases.len()).collect();
     heaviest_first.sort_by_key(|&index| Reverse(cases[index].weight()));
-    let mut dealt = vec![(0, Vec::new()); hands];
+    let mut dealt = vec![(0, Vec::new()); subjects];
     for index in heaviest_first {
-        let (work, hand) = dealt.iter_mut().min_by_key(|(work, _)| *work).expect("there are hands");
+        let (work, some) = dealt.iter_mut().min_by_key(|(work, _)| *work).expect("there are subjects");
         *work += cases[index].weight();
-        hand.push(index);
+        some.push(index);
     }
     dealt
         .into_iter()
-        .map(|(_, mut hand)| {
-            hand.sort_unstable();
-            hand
+        .map(|(_, mut some)| {
+            some.sort_unstable();
+            some
         })
         .collect()
+}
+
+/// What all who try the cases of a submission have lost in calls that came to nothing.
+struct Patience {
+    lost_s: Mutex<f64>,
+    most_s: f64,
+}
+
+impl Patience {
+    fn of(hands: usize) -> Self {
+        Self { lost_s: Mutex::default(), most_s: PATIENCE_S * hands as f64 }
+    }
+
+    fn lose(&self, seconds: f64) {
+        *self.lost_s.lock().unwrap_or_else(PoisonError::into_inner) += seconds;
+    }
+
+    fn lost_s(&self) -> f64 {
+        *self.lost_s.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_over(&self) -> bool {
+        self.lost_s() > self.most_s
+    }
 }
 
 /// What came of cases that were tried one after the other.
@@ -113,7 +133,6 @@ struct Tried {
     left: Option<(usize, String)>,
     /// The machine could not go on.
     broken_off: Option<MachineError>,
-    lost_s: f64,
     caught: bool,
     slowest: Option<Slowest>,
 }
@@ -122,6 +141,7 @@ fn try_some(
     cases: &[Box<dyn Case>],
     dealt: &[usize],
     subject: &mut dyn Subject,
+    patience: &Patience,
     seed: Seed,
     watch: &dyn Watch,
 ) -> Tried {
@@ -130,8 +150,10 @@ fn try_some(
         let enough = if all.caught {
             Some("it had been caught cheating".to_owned())
         } else {
-            let lost_s = all.lost_s;
-            (lost_s > PATIENCE_S).then(|| format!("{lost_s:.0} s had gone into calls that came to nothing"))
+            let most_s = patience.most_s;
+            patience
+                .is_over()
+                .then(|| format!("{most_s:.0} s and more had gone into calls that came to nothing"))
         };
         if let Some(why) = enough {
             all.left = Some((dealt.len() - turn, why));
@@ -144,7 +166,7 @@ fn try_some(
         let mut court = Court::new(subject, seed);
         let tried = case.examine(&mut court);
         let released = court.release_all();
-        all.lost_s += court.lost_s();
+        patience.lose(court.lost_s());
         let unreleased = court.unreleased().map(not_released);
         let troubles = [tried.as_ref().err(), released.as_ref().err()]
             .map(|error| error.map(|error| conduct::of_machine("tried", error)));
@@ -183,23 +205,26 @@ fn put_down(mut observations: Vec<Observation>, cause: Option<(&'static str, Str
 fn settle(
     cases: &[Box<dyn Case>],
     tried: Vec<Tried>,
+    patience: &Patience,
     subject: &mut dyn Subject,
     seed: Seed,
     watch: &dyn Watch,
 ) -> Examined {
     let mut examined = Examined::default();
-    let lost_s: f64 = tried.iter().map(|tried| tried.lost_s).sum();
     let caught = tried.iter().any(|tried| tried.caught);
     let mut findings: Vec<(usize, Finding)> = Vec::new();
     let mut broken: Vec<MachineError> = Vec::new();
+    let mut left: BTreeMap<String, usize> = BTreeMap::new();
     for tried in tried {
         findings.extend(tried.findings);
         broken.extend(tried.broken_off);
         examined.slowest = slower(examined.slowest, tried.slowest);
-        if let Some((left, why)) = tried.left {
-            examined.omissions.push(format!("{left} of {} cases were not tried: {why}", cases.len()));
+        if let Some((cases, why)) = tried.left {
+            *left.entry(why).or_default() += cases;
         }
     }
+    let told = |(why, left)| format!("{left} of {} cases were not tried: {why}", cases.len());
+    examined.omissions.extend(left.into_iter().map(told));
     findings.sort_by_key(|(index, _)| *index);
     let is_failed = |(at, (index, finding)): (usize, &(usize, Finding))| {
         (finding.outcome == Outcome::Fail).then_some((*index, at))
@@ -208,7 +233,7 @@ fn settle(
     examined.findings.extend(findings.into_iter().map(|(_, finding)| finding));
     if let Some(error) = broken.first() {
         examined.findings.push(broken_off(error));
-    } else if !caught && lost_s < SHRINK_TIME.as_secs_f64() {
+    } else if !caught && patience.lost_s() < SHRINK_TIME.as_secs_f64() {
         subject.begin(cases.len());
         shrink_failures(cases, &failed, &mut examined.findings, subject, seed, watch);
     }
@@ -600,7 +625,7 @@ mod tests {
         assert_eq!((examined.findings.len(), subject.restarts), (13, 14));
         assert_eq!(
             examined.omissions,
-            ["7 of 20 cases were not tried: 13 s had gone into calls that came to nothing"]
+            ["7 of 20 cases were not tried: 12 s and more had gone into calls that came to nothing"]
         );
     }
 }

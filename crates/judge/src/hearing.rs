@@ -19,14 +19,15 @@ use crate::conduct;
 use crate::emulated::Emulated;
 use crate::evidence::{Evidence, JudgeInfo, Machine, Repeats, SubmissionInfo};
 use crate::examine::{Examined, Watch, finding_about};
+use crate::hands::hands;
 use crate::machine;
 use crate::measure::Weighed;
 use crate::on_gpu::{Memory, OnGpu};
 use crate::own_tests::try_tests;
 use crate::rubric::Limits;
 use crate::trial::{
-    Measured, hear_cases, hear_cases_on_device, hear_device, hear_gpu, hear_repeats, hear_time, hear_weight,
-    is_critically_wrong,
+    DEVICES, Measured, hear_cases, hear_cases_on_device, hear_device, hear_gpu, hear_repeats, hear_time,
+    hear_weight, is_critically_wrong,
 };
 use crate::{
     Challenge, Dimension, Effort, Finding, Outcome, Phase, Plan, Rubric, Seed, Severity, SourceFile, Subject,
@@ -148,7 +149,8 @@ impl<'a> Hearing<'a> {
                         // What was seen of a kernel is its fault; what is wrong with answers may come of it.
                         self.examined.findings.append(&mut device.findings(&self.challenge.cases(&plan)));
                         self.repeats = device.repeats();
-                        self.caged_s += device.worked_s();
+                        // They were busy side by side.
+                        self.caged_s += device.worked_s() / hands(DEVICES) as f64;
                         examined
                     }
                 };
@@ -645,8 +647,8 @@ impl Weighed for Dock {
         Ok(self.session.memory()?.resident_bytes)
     }
 
-    fn call_weighed(&mut self, call: &Call<'_>) -> Result<(Answer, u64), Trouble> {
-        self.waiting(|session| session.call_weighed(call))
+    fn call_bytes(&mut self, call: &Call<'_>) -> Result<u64, Trouble> {
+        self.waiting(|session| session.call_weighed(call)).map(|(_, bytes)| bytes)
     }
 
     fn idle_cpu_s(&mut self, window: Duration) -> Result<f64, Trouble> {

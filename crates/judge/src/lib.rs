@@ -23,6 +23,7 @@ mod emulated;
 mod evidence;
 mod examine;
 mod finding;
+mod hands;
 mod hearing;
 pub mod lead;
 mod machine;

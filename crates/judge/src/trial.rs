@@ -5,10 +5,7 @@ mod repeats;
 mod steps;
 
 use std::collections::BTreeMap;
-use std::panic::resume_unwind;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::thread;
 
 use tribunal_runner::Trouble;
 
@@ -18,6 +15,7 @@ pub(crate) use self::steps::STORES_ROWS;
 use self::steps::{Part, time};
 use crate::emulated::Emulated;
 use crate::examine::{Examined, Watch, examine, examine_side_by_side};
+use crate::hands::share;
 use crate::measure::{self, Extent, Weighed};
 use crate::on_gpu::{Memory, OnGpu};
 use crate::{Challenge, Dimension, Effort, Finding, Outcome, Plan, Severity, Subject};
@@ -35,11 +33,11 @@ pub fn hear_cases(
     examine(&challenge.cases(plan), subject, plan.seed, watch)
 }
 
-/// How many emulated devices are at work on a submission: for its cases always as many, since memory that a kernel keeps from call to call is
-/// of one of them.
-const DEVICES: usize = 2;
+/// How many emulated devices the cases of a submission are dealt to: on every machine as many, since memory that a kernel keeps from call to
+/// call is of one of them. They are more than most machines have processors, so that none of these waits long for the last.
+pub(crate) const DEVICES: usize = 16;
 
-/// Puts an emulated device to every case, beside one that is alike.
+/// Puts an emulated device to every case, beside others that are alike.
 pub fn hear_cases_on_device(
     challenge: &dyn Challenge,
     plan: &Plan,
@@ -98,7 +96,7 @@ pub fn hear_time(
 }
 
 /// All that can be measured on an emulated device that is fresh: what fewer bits cost, what is kept, and what kernels ask of the memory; each
-/// part on a device of its own, and two at a time. The device that comes back has seen it all.
+/// part on a device of its own. The device that comes back has seen it all.
 pub fn hear_device(
     challenge: &dyn Challenge,
     plan: &Plan,
@@ -110,38 +108,31 @@ pub fn hear_device(
     watch.phase("weighing", None);
     let parts = Part::of_precision(&workloads).chain(Part::of_memory(&workloads));
     let parts: Vec<Part<'_>> = parts.chain(Part::of_traffic(&workloads)).collect();
-    let next = AtomicUsize::new(0);
+    let cases = challenge.cases(plan).len();
     // The first part of each topic that came to nothing: those behind it are left out, whether they were begun or not.
     let troubled = Mutex::new(BTreeMap::new());
     let is_left_out = |index: usize| {
         let troubled = troubled.lock().unwrap_or_else(PoisonError::into_inner);
         troubled.get(parts[index].topic().0).is_some_and(|first| *first < index)
     };
-    let hear = || {
-        let mut heard = Vec::new();
-        loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(part) = parts.get(index) else { return heard };
-            if is_left_out(index) {
-                continue;
-            }
-            let (mut device, mut measured) = (device.clone(), Measured::default());
-            if part.hear(plan, &mut device, watch, &mut measured).is_break() {
-                let mut troubled = troubled.lock().unwrap_or_else(PoisonError::into_inner);
-                let first = troubled.entry(part.topic().0).or_insert(index);
-                *first = index.min(*first);
-            }
-            device.clear();
-            heard.push((index, measured, device));
+    let hear = |index: usize| {
+        if is_left_out(index) {
+            return None;
         }
+        let (mut device, mut measured) = (device.clone(), Measured::default());
+        // It comes after all cases: what takes long is not made again.
+        device.begin(cases);
+        if parts[index].hear(plan, &mut device, watch, &mut measured).is_break() {
+            let mut troubled = troubled.lock().unwrap_or_else(PoisonError::into_inner);
+            let first = troubled.entry(parts[index].topic().0).or_insert(index);
+            *first = index.min(*first);
+        }
+        device.clear();
+        Some((index, measured, device))
     };
-    let mut heard: Vec<_> = thread::scope(|scope| {
-        let hands: Vec<_> = (0..DEVICES).map(|_| scope.spawn(hear)).collect();
-        hands.into_iter().flat_map(|hand| hand.join().unwrap_or_else(|why| resume_unwind(why))).collect()
-    });
-    heard.sort_by_key(|(index, ..)| *index);
+    let heard = share((0..parts.len()).collect(), hear);
     let (mut all, mut whole) = (Measured::default(), device.clone());
-    for (_, measured, device) in heard.into_iter().filter(|(index, ..)| !is_left_out(*index)) {
+    for (_, measured, device) in heard.into_iter().flatten().filter(|(index, ..)| !is_left_out(*index)) {
         all.append(measured);
         whole = whole.join(device);
     }
