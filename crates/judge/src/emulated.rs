@@ -9,7 +9,7 @@ mod traffic;
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tribunal_contract::launch::{Buffer, Kernels, Launch, Plan, Role, Signature, State, Told, Value};
@@ -117,8 +117,13 @@ pub struct Emulated {
     limit_bytes: u64,
     /// Taken by who makes a call with large buffers, among all that are alike: the machine need not hold many such at once.
     large: Arc<Mutex<()>>,
-    patience: Duration,
+    /// How long the next call is waited for, whichever of those that are alike makes it.
+    patience: Arc<Mutex<Duration>>,
     worked_s: f64,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[derive(Debug, Clone)]
@@ -178,7 +183,7 @@ impl Emulated {
             was_endless: false,
             limit_bytes,
             large: Arc::default(),
-            patience: PATIENCE,
+            patience: Arc::new(Mutex::new(PATIENCE)),
             worked_s: 0.0,
         })
     }
@@ -214,16 +219,6 @@ impl Emulated {
         self
     }
 
-    /// What the manifest has a call do, and the bytes of all its buffers.
-    fn plan(&self, call: &Call<'_>, state: Option<&State>) -> Result<(Plan, u64), Fault> {
-        let plan = self.launches.plan(self.challenge, call, state, simt::MULTIPROCESSORS as i32)?;
-        let bytes = plan.buffers.iter().map(Buffer::size_bytes).sum();
-        if bytes > self.limit_bytes {
-            return Err(Fault::Memory { limit_bytes: self.limit_bytes });
-        }
-        Ok((plan, bytes))
-    }
-
     fn try_call(&mut self, call: &Call<'_>) -> Result<Vec<Tensor>, Trouble> {
         let using = call.inputs.iter().find_map(|input| match input {
             Argument::State(id) => Some(*id),
@@ -232,12 +227,21 @@ impl Emulated {
         let missing = || Fault::Refused { message: "the state is gone".to_owned() };
         let held = using.map(|id| self.states.get(&id).cloned().ok_or_else(missing)).transpose()?;
         let state = held.as_ref().map(|held| &held.state);
-        let (plan, bytes) = self.plan(call, state)?;
+        let plan = self
+            .launches
+            .plan(self.challenge, call, state, simt::MULTIPROCESSORS as i32)
+            .map_err(Fault::from)?;
+        let bytes: u64 = plan.buffers.iter().map(Buffer::size_bytes).sum();
+        if bytes > self.limit_bytes {
+            return Err(Fault::Memory { limit_bytes: self.limit_bytes }.into());
+        }
         self.most_bytes = self.most_bytes.max(bytes);
         let large = Arc::clone(&self.large);
-        let _alone = (bytes > self.limit_bytes / LARGE_PART)
-            .then(|| large.lock().unwrap_or_else(PoisonError::into_inner));
-        self.scratch = self.scratch_bytes(&plan);
+        let _alone = (bytes > self.limit_bytes / LARGE_PART).then(|| lock(&large));
+        let is_scratch = |buffer: &&Buffer| buffer.role == Role::Scratch;
+        let scratch: u64 = plan.buffers.iter().filter(is_scratch).map(Buffer::size_bytes).sum();
+        self.scratch =
+            scratch + plan.launches.iter().map(|launch| self.local_bytes(launch)).max().unwrap_or(0);
         let before = self.memory.clone();
         let states = held.as_ref().map(|held| &held.buffers[..]);
         let pointers = lay_out(&plan, call, states, &mut self.memory);
@@ -269,7 +273,8 @@ impl Emulated {
         let mut used: BTreeMap<usize, f64> = BTreeMap::new();
         let bytes: u64 = plan.buffers.iter().map(Buffer::size_bytes).sum();
         let mut left = u32::try_from(self.call_most(bytes)).expect("the most there may be fits");
-        let until = Instant::now() + self.patience;
+        let most = *lock(&self.patience);
+        let until = Instant::now() + most;
         for launch in &plan.launches {
             let patience = until.saturating_duration_since(Instant::now());
             let Way { schedule, fill, watched, shows_past } = way;
@@ -287,7 +292,7 @@ impl Emulated {
                 if report.finished {
                     continue;
                 }
-                return Err(self.stopped(&report));
+                return Err(self.stopped(&report, most));
             };
             for (index, (buffer, meter)) in plan.buffers.iter().zip(&report.meter.buffers).enumerate() {
                 let traffic = self.traffic.buffers.entry(buffer.name.clone()).or_default();
@@ -302,7 +307,7 @@ impl Emulated {
             self.record.note(&report, during);
             self.was_endless |= report.faults.iter().any(|fault| fault.kind == Kind::Endless);
             if !report.finished {
-                return Err(self.stopped(&report));
+                return Err(self.stopped(&report, most));
             }
         }
         if during.is_some() {
@@ -319,19 +324,6 @@ impl Emulated {
         Ok(())
     }
 
-    /// Bytes of a call's buffers that are neither input nor output nor kept, and of the local memory of its launch that has most.
-    fn scratch_bytes(&self, plan: &Plan) -> u64 {
-        let is_scratch = |buffer: &&Buffer| buffer.role == Role::Scratch;
-        let buffers: u64 = plan.buffers.iter().filter(is_scratch).map(Buffer::size_bytes).sum();
-        buffers + plan.launches.iter().map(|launch| self.local_bytes(launch)).max().unwrap_or(0)
-    }
-
-    /// Whether there is none in which kernels could keep anything beside the buffers of a call.
-    fn has_no_variables(&self) -> bool {
-        let mut variables = self.kernels.values().flat_map(|kernel| kernel.variables.iter());
-        variables.all(|variable| variable.space == Space::Const)
-    }
-
     /// Bytes of local memory of the blocks that run at once, but for what the first cache of a multiprocessor could hold of each.
     fn local_bytes(&self, launch: &Launch) -> u64 {
         let product = |axes: [u32; 3]| axes.iter().fold(1u64, |all, &axis| all.saturating_mul(axis.into()));
@@ -342,12 +334,13 @@ impl Emulated {
     }
 
     /// What ends a launch is to a call.
-    fn stopped(&mut self, report: &Report) -> Ended {
+    fn stopped(&self, report: &Report, waited: Duration) -> Ended {
         if report.late {
             let (kernel, instructions) = (report.kernel.clone(), report.meter.instructions);
-            let slow = MachineError::Slow { kernel, after_s: self.patience.as_secs(), instructions };
+            let slow = MachineError::Slow { kernel, after_s: waited.as_secs(), instructions };
             // Who is slow in one call is slow in others.
-            self.patience /= 4;
+            let mut patience = lock(&self.patience);
+            *patience = (waited / 4).min(*patience);
             return Ended { trouble: slow.into(), is_endless: false };
         }
         let fault = report.faults.iter().find(|fault| fault.kind.ends());
@@ -602,13 +595,9 @@ impl Weighed for Emulated {
         self.own_bytes()
     }
 
-    fn call_bytes(&mut self, call: &Call<'_>) -> Result<u64, Trouble> {
-        let uses_state = call.inputs.iter().any(|input| matches!(input, Argument::State(_)));
-        if !uses_state && self.has_no_variables() {
-            return Ok(self.scratch_bytes(&self.plan(call, None)?.0));
-        }
-        self.call(call)?;
-        Ok(self.scratch + self.variables.values().sum::<u64>())
+    fn call_weighed(&mut self, call: &Call<'_>) -> Result<(Answer, u64), Trouble> {
+        let answer = self.call(call)?;
+        Ok((answer, self.scratch + self.variables.values().sum::<u64>()))
     }
 
     /// What a state takes is counted, and no allocator has a say in it.

@@ -647,8 +647,8 @@ impl Weighed for Dock {
         Ok(self.session.memory()?.resident_bytes)
     }
 
-    fn call_bytes(&mut self, call: &Call<'_>) -> Result<u64, Trouble> {
-        self.waiting(|session| session.call_weighed(call)).map(|(_, bytes)| bytes)
+    fn call_weighed(&mut self, call: &Call<'_>) -> Result<(Answer, u64), Trouble> {
+        self.waiting(|session| session.call_weighed(call))
     }
 
     fn idle_cpu_s(&mut self, window: Duration) -> Result<f64, Trouble> {

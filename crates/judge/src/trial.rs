@@ -108,7 +108,6 @@ pub fn hear_device(
     watch.phase("weighing", None);
     let parts = Part::of_precision(&workloads).chain(Part::of_memory(&workloads));
     let parts: Vec<Part<'_>> = parts.chain(Part::of_traffic(&workloads)).collect();
-    let cases = challenge.cases(plan).len();
     // The first part of each topic that came to nothing: those behind it are left out, whether they were begun or not.
     let troubled = Mutex::new(BTreeMap::new());
     let is_left_out = |index: usize| {
@@ -120,8 +119,6 @@ pub fn hear_device(
             return None;
         }
         let (mut device, mut measured) = (device.clone(), Measured::default());
-        // It comes after all cases: what takes long is not made again.
-        device.begin(cases);
         if parts[index].hear(plan, &mut device, watch, &mut measured).is_break() {
             let mut troubled = troubled.lock().unwrap_or_else(PoisonError::into_inner);
             let first = troubled.entry(parts[index].topic().0).or_insert(index);

@@ -139,12 +139,22 @@ fn goes_round() -> Emulated {
 #[test]
 fn who_is_too_slow_for_the_machine_is_not_accused() {
     let mut device = goes_round();
-    device.patience = Duration::ZERO;
+    *lock(&device.patience) = Duration::ZERO;
     let Err(Trouble::Machine(error)) = ask(&mut device, &[5e5], 1) else { panic!("it is nobody's fault") };
     assert!(error.to_string().contains("kernel `k` was given up after 0 s"), "{error}");
     assert!(device.findings(&[]).iter().all(|finding| finding.outcome == Outcome::Pass));
-    device.patience = PATIENCE;
+    *lock(&device.patience) = PATIENCE;
     assert!(ask(&mut device, &[5e5], 1).is_ok());
+}
+
+/// Sixteen devices that wait as long each would keep everybody for hours.
+#[test]
+fn who_is_too_slow_on_one_device_is_waited_for_less_on_those_that_are_alike() {
+    let mut device = goes_round();
+    let alike = device.clone();
+    *lock(&device.patience) = Duration::from_millis(20);
+    assert!(matches!(ask(&mut device, &[2e6], 1), Err(Trouble::Machine(_))));
+    assert_eq!(*lock(&alike.patience), Duration::from_millis(5));
 }
 
 #[test]

@@ -22,9 +22,9 @@ pub trait Weighed: Subject {
     /// Bytes of all memory in use now.
     fn resident_bytes(&mut self) -> Result<u64, Trouble>;
 
-    /// The bytes that a call takes at its peak beyond what was in use when its inputs and outputs were in place. It is made, unless what it takes
-    /// is known without.
-    fn call_bytes(&mut self, call: &Call<'_>) -> Result<u64, Trouble>;
+    /// Makes one call, and tells the bytes that it took at its peak beyond what was in use when its inputs and outputs were in
+    /// place.
+    fn call_weighed(&mut self, call: &Call<'_>) -> Result<(Answer, u64), Trouble>;
 
     /// How many states are kept at once to be weighed, at most. The median over the steps forgives an allocator its first and its odd ones.
     fn states(&self) -> u32 {
@@ -114,7 +114,7 @@ pub fn scratch_bytes(
     Ok(scales.most as f64)
 }
 
-/// A subject every call of which is weighed. Nobody looks at what it answers.
+/// A subject every call of which is weighed.
 struct Scales<'a> {
     subject: &'a mut dyn Weighed,
     most: u64,
@@ -122,16 +122,9 @@ struct Scales<'a> {
 
 impl Subject for Scales<'_> {
     fn call(&mut self, call: &Call<'_>) -> Result<Answer, Trouble> {
-        self.most = self.most.max(self.subject.call_bytes(call)?);
-        Ok(Answer {
-            outputs: Vec::new(),
-            wall_s: 0.0,
-            cpu_s: 0.0,
-            inputs_changed: Vec::new(),
-            wrote_outside: false,
-            disturbed: Vec::new(),
-            changed_late: false,
-        })
+        let (answer, bytes) = self.subject.call_weighed(call)?;
+        self.most = self.most.max(bytes);
+        Ok(answer)
     }
 
     fn release(&mut self, state: StateId) -> Result<(), Trouble> {
@@ -180,7 +173,7 @@ mod tests {
         fn resident_bytes(&mut self) -> Result<u64, Trouble> {
             unreachable!()
         }
-        fn call_bytes(&mut self, _: &Call<'_>) -> Result<u64, Trouble> {
+        fn call_weighed(&mut self, _: &Call<'_>) -> Result<(Answer, u64), Trouble> {
             unreachable!()
         }
         fn idle_cpu_s(&mut self, _: Duration) -> Result<f64, Trouble> {
