@@ -48,7 +48,8 @@ pub(super) enum Logits {
     ///
     /// What is 25 below, 1.4e-11 each, no row of a case has enough of: 2^26 are 8.4e-4, and their budget is 1.01e-3.
     Peak,
-    /// Normal, with many at 200 and then some at 150: far above what many a thread of a kernel has seen, and below what it looks for by then.
+    /// Normal, with many at 200, sixteen and sixteen apart, and then some at 150: far above what every other thread of a kernel has seen,
+    /// whether it reads entries or vectors, and below what all look for by then.
     Plateau,
     /// The winners are all in one stride class of that many.
     Stride(usize),
@@ -86,8 +87,9 @@ impl Logits {
                 }
                 Self::Scales => row.iter_mut().for_each(|logit| *logit *= [1.0, 4.0, 0.25][r % 3]),
                 Self::Plateau => {
-                    let start = 5 * vocab / 8 + draw.below(vocab / 16 + 1);
-                    row[start..][..(6 * k + 100).min(vocab / 8)].fill(200.0);
+                    let start = vocab / 2 + draw.below(vocab / 16 + 1);
+                    let plateau = &mut row[start..][..(12 * k + 200).min(vocab / 8)];
+                    plateau.chunks_mut(16).step_by(2).for_each(|run| run.fill(200.0));
                     for _ in 0..32 {
                         row[7 * vocab / 8 + draw.below(vocab / 8)] = 150.0;
                     }

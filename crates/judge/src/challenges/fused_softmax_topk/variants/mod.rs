@@ -99,6 +99,8 @@ enum Defect {
     SumOverWinners,
     WithoutMaximum,
     MaximumFrom(i32),
+    /// A worker's maximum does not grow by what is no candidate for a winner.
+    MaximumOfCandidates,
     /// Terms that far below the maximum are left out of the sum.
     TermsBelow(u8),
     Inverted,
@@ -332,5 +334,11 @@ fn mutants() -> Vec<(Topk, Option<&'static str>)> {
     ];
     let narrow =
         narrow.map(|(name, denominator)| (Topk { name, denominator, ..PLAIN }, Some("narrow_accumulation")));
-    plain.into_iter().chain(rescaling).chain(narrow).collect()
+    let unlooked = Topk {
+        name: "maximum of candidates alone, 64 workers",
+        denominator: OnlineLanes(64),
+        defect: Some(MaximumOfCandidates),
+        ..PLAIN
+    };
+    plain.into_iter().chain(rescaling).chain(narrow).chain([(unlooked, None)]).collect()
 }

@@ -69,6 +69,9 @@ impl Topk {
             sums.fold(Running::empty(), |sum, other| sum.plus(other, &across))
         };
         match self.denominator {
+            Denominator::OnlineLanes(workers) if self.has(Defect::MaximumOfCandidates) => {
+                merged(&mut maximum_of_candidates(logits, workers).into_iter())
+            }
             Denominator::TwoPasses(sum) => {
                 let max = T::of(f64::from(max.unwrap_or_else(|| all().fold(f32::NEG_INFINITY, f32::max))));
                 let sum = if self.has(Defect::HalfSum) {
@@ -133,6 +136,24 @@ impl Topk {
         let prob = (prob * T::of(1.0 + self.shift(Shift::Factor))).wide() as f32;
         if self.flushes && prob < f32::MIN_POSITIVE { 0.0 } else { prob }
     }
+}
+
+/// Running sums of workers that look for a new maximum only where an entry is above all that any of them had seen some entries ago.
+fn maximum_of_candidates<T: Real>(logits: &[f32], workers: usize) -> Vec<Running<T>> {
+    let mut sums = vec![Running::empty(); workers];
+    let mut seen = f32::NEG_INFINITY;
+    for stretch in logits.chunks(8 * workers) {
+        for (place, &logit) in stretch.iter().enumerate() {
+            let (sum, entry) = (&mut sums[place % workers], Running::entry(logit));
+            let looks = logit > seen || sum.max == Running::<T>::empty().max;
+            *sum = match looks {
+                true => sum.plus(entry, |growth: T| (T::of(0.0) - growth).exp()),
+                false => Running { sum: sum.sum + (entry.max - sum.max).exp(), ..*sum },
+            };
+        }
+        seen = stretch.iter().copied().fold(seen, f32::max);
+    }
+    sums
 }
 
 /// Rounded to float16.
