@@ -435,7 +435,7 @@ impl Emulated {
                         let Argument::Tensor(tensor) = call.inputs[*input] else {
                             unreachable!("a kept input is a tensor")
                         };
-                        let element = buffer.dtype.size_bytes() as u8;
+                        let element = buffer.element_bytes;
                         memory::Buffer::with(
                             &buffer.name,
                             memory::Role::Input,
@@ -469,7 +469,7 @@ fn launched(launch: &Launch, arguments: Vec<simt::Argument>) -> simt::Launch {
 
 /// A buffer as a call finds it.
 fn laid_out(buffer: &Buffer, call: &Call<'_>, states: Option<&[memory::Buffer]>) -> memory::Buffer {
-    let element = buffer.dtype.size_bytes() as u8;
+    let element = buffer.element_bytes;
     let size = buffer.size_bytes() as usize;
     let role = match buffer.role {
         Role::Output(_) => memory::Role::Output,

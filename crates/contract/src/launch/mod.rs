@@ -120,14 +120,16 @@ struct Procedure {
 #[derive(Debug, Clone, PartialEq)]
 struct Declared {
     name: String,
-    dtype: Element,
+    element: Element,
     elements: Expression,
     zeroed: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 enum Element {
-    Of(DType),
+    Of {
+        bytes: u8,
+    },
     /// That of a tensor.
     Like(String),
 }

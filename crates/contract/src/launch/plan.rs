@@ -37,8 +37,8 @@ pub struct Buffer {
     pub name: String,
     /// What it is.
     pub role: Role,
-    /// Element type.
-    pub dtype: DType,
+    /// Bytes of an element.
+    pub element_bytes: u8,
     /// Number of elements; may be 0.
     pub elements: u64,
     /// Whether it is zero before the first launch. Otherwise what it holds is nobody's to know.
@@ -48,7 +48,7 @@ pub struct Buffer {
 impl Buffer {
     /// Its size.
     pub fn size_bytes(&self) -> u64 {
-        self.elements * self.dtype.size_bytes() as u64
+        self.elements * u64::from(self.element_bytes)
     }
 }
 
@@ -229,7 +229,7 @@ impl Planner<'_> {
         let status = Buffer {
             name: STATUS.into(),
             role: Role::Status,
-            dtype: DType::Int32,
+            element_bytes: size_of::<i32>() as u8,
             elements: 1,
             zeroed: true,
         };
@@ -246,10 +246,10 @@ impl Planner<'_> {
     }
 
     fn add_tensors(&mut self, call: &Call<'_>) {
-        let buffer = |name: &str, role, dtype, elements: usize| Buffer {
+        let buffer = |name: &str, role, dtype: DType, elements: usize| Buffer {
             name: name.to_owned(),
             role,
-            dtype,
+            element_bytes: dtype.size_bytes() as u8,
             elements: elements as u64,
             zeroed: false,
         };
@@ -287,14 +287,16 @@ impl Planner<'_> {
         let elements = self.evaluate(&format!("elements of `{name}`"), &declared.elements)?;
         let elements = u64::try_from(elements)
             .map_err(|_| format!("`{name}` has {elements} elements: {}", declared.elements))?;
-        let dtype = match &declared.dtype {
-            Element::Of(dtype) => *dtype,
-            Element::Like(tensor) => self.values.dtype(tensor).expect("tensors were checked"),
+        let element_bytes = match &declared.element {
+            Element::Of { bytes } => *bytes,
+            Element::Like(tensor) => {
+                self.values.dtype(tensor).expect("tensors were checked").size_bytes() as u8
+            }
         };
         if elements > DECLARED_BYTES_MAX {
             return Err(format!("`{name}` has {elements} elements: {}", declared.elements));
         }
-        Ok(Buffer { name: name.clone(), role, dtype, elements, zeroed: declared.zeroed })
+        Ok(Buffer { name: name.clone(), role, element_bytes, elements, zeroed: declared.zeroed })
     }
 
     fn check_bytes(&self) -> Result<(), String> {

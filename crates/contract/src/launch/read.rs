@@ -16,6 +16,10 @@ const DECLARED_MAX: usize = 64;
 /// Most arguments of a kernel.
 const ARGUMENTS_MAX: usize = 256;
 
+/// What memory of its own a submission may be of, beside the [dtypes](DType) of tensors, and the bytes of an element: only its size counts.
+const ELEMENT_TYPES: [(&str, u8); 7] =
+    [("bool", 1), ("int8", 1), ("uint8", 1), ("int16", 2), ("uint16", 2), ("uint32", 4), ("uint64", 8)];
+
 /// `[operation.NAME]`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -221,20 +225,21 @@ impl Reader {
             .map(|(name, buffer)| {
                 self.declare(name, Some(what))?;
                 let (text, at) = of_spanned(&buffer.dtype);
-                let dtype = match DType::ALL.iter().find(|dtype| dtype.name() == text) {
-                    Some(dtype) => Element::Of(*dtype),
+                let element = match element_types().find(|(name, _)| name == text) {
+                    Some((_, bytes)) => Element::Of { bytes },
                     None if self.names.tensors.contains(text) => Element::Like(text.clone()),
                     None => {
-                        let known = DType::ALL.map(|dtype| dtype.name().to_owned());
-                        let (text, tensors) = (text.escape_debug(), listed(&self.names.tensors));
-                        let known = listed(&known);
-                        let message =
-                            format!("unknown `dtype` `{text}`, expected {known}, or a tensor's: {tensors}");
-                        return Err((at, message));
+                        let known: Vec<String> = element_types().map(|(name, _)| name.to_owned()).collect();
+                        let like = match &self.names.tensors {
+                            none if none.is_empty() => String::new(),
+                            tensors => format!(", or that of a tensor: {}", listed(tensors)),
+                        };
+                        let (text, known) = (text.escape_debug(), listed(&known));
+                        return Err((at, format!("unknown `dtype` `{text}`, expected {known}{like}")));
                     }
                 };
                 let elements = self.expression("elements", &buffer.elements)?;
-                Ok(Declared { name: name.get_ref().clone(), dtype, elements, zeroed: buffer.zeroed })
+                Ok(Declared { name: name.get_ref().clone(), element, elements, zeroed: buffer.zeroed })
             })
             .collect()
     }
@@ -353,4 +358,10 @@ fn is_identifier(name: &str) -> bool {
     !name.is_empty()
         && !name.starts_with(|c: char| c.is_ascii_digit())
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+/// Names of all types that a buffer may be declared of, and the bytes of an element.
+fn element_types() -> impl Iterator<Item = (&'static str, u8)> {
+    let of_tensors = DType::ALL.into_iter().map(|dtype| (dtype.name(), dtype.size_bytes() as u8));
+    of_tensors.chain(ELEMENT_TYPES)
 }

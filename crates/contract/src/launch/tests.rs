@@ -131,17 +131,17 @@ fn conditions_choose_among_launches() {
     let buffers: Vec<_> = plan
         .buffers
         .iter()
-        .map(|buffer| (&buffer.name[..], buffer.role, buffer.dtype, buffer.elements))
+        .map(|buffer| (&buffer.name[..], buffer.role, buffer.element_bytes, buffer.elements))
         .collect();
     assert_eq!(
         buffers,
         [
-            ("logits", Role::Input(0), DType::Float32, 60_000),
-            ("probs", Role::Output(0), DType::Float32, 15),
-            ("indices", Role::Output(1), DType::Int64, 15),
-            ("partial", Role::Scratch, DType::Float32, 45),
-            ("rows_like", Role::Scratch, DType::Float32, 3),
-            ("status", Role::Status, DType::Int32, 1),
+            ("logits", Role::Input(0), 4, 60_000),
+            ("probs", Role::Output(0), 4, 15),
+            ("indices", Role::Output(1), 8, 15),
+            ("partial", Role::Scratch, 4, 45),
+            ("rows_like", Role::Scratch, 4, 3),
+            ("status", Role::Status, 4, 1),
         ]
     );
     assert!(plan.buffers[3].zeroed && !plan.buffers[4].zeroed && plan.buffers[5].zeroed);
@@ -202,6 +202,32 @@ fn a_state_carries_its_buffers_and_numbers() {
         ]
     );
     assert_eq!(plan.makes, None);
+}
+
+#[test]
+fn memory_of_its_own_may_be_of_types_that_no_tensor_has() {
+    let text = |dtype: &str| {
+        format!(
+            "name = \"a\"\nchallenge = \"kv_cache\"\nlanguage = \"cuda\"\nentry = \"kernels.cu\"\n[operation.create]\n\
+             state.keys = {{ dtype = \"{dtype}\", elements = \"3 * batch\" }}\n"
+        )
+    };
+    let create = Call {
+        operation: "create",
+        inputs: [2, 5, 4, 2, 8, 64, 32, 0, 0].map(Argument::Integer).to_vec(),
+        outputs: vec![],
+        makes: Some(StateId(1)),
+    };
+    for (dtype, bytes) in
+        [("bool", 1), ("int8", 1), ("uint8", 1), ("int16", 2), ("bfloat16", 2), ("uint32", 4), ("uint64", 8)]
+    {
+        let (challenge, kernels) = kernels(&text(dtype));
+        let state = kernels.plan(challenge, &create, None, 132).unwrap().makes.unwrap();
+        assert_eq!((state.buffers[0].elements, state.buffers[0].size_bytes()), (15, 15 * bytes), "{dtype}");
+    }
+    // No tensor is named where there is none.
+    let refused = Manifest::parse(&text("int4"), "t.toml").unwrap_err().to_string();
+    assert!(refused.ends_with("`uint32`, `uint64`"), "{refused}");
 }
 
 #[test]
@@ -367,7 +393,8 @@ fn faults_of_the_manifest_name_place_key_and_what_is_there() {
             "dtype = \"logits\"",
             "dtype = \"half\"",
             "t.toml:11:31: unknown `dtype` `half`, expected `float16`, `bfloat16`, `float32`, `float64`, `int32`, \
-             `int64`, or a tensor's: `indices`, `logits`, `probs`",
+             `int64`, `bool`, `int8`, `uint8`, `int16`, `uint16`, `uint32`, `uint64`, or that of a tensor: `indices`, \
+             `logits`, `probs`",
         ),
         ("[256]", "[]", "t.toml:17:9: `block` has 0 sizes: expected x, or x and y, or x, y and z"),
         ("[256]", "[1.5]", "t.toml:17:10: `block` must be an integer or an expression in quotes, got 1.5"),
