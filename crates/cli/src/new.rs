@@ -4,11 +4,14 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 
-use tribunal_contract::{Challenge, challenges, emit};
+use tribunal_contract::{Challenge, Language, challenges, emit};
 
 use crate::arguments::{Common, NewOptions};
 use crate::challenges::{find, prompt};
 use crate::exit::{Exit, Failure};
+
+/// What a submission in CUDA looks like.
+const CUDA: &str = include_str!("../../../docs/cuda.md");
 
 pub fn run(options: &NewOptions, common: &Common) -> Result<Exit, Failure> {
     let chosen = match options.challenge.as_str() {
@@ -27,8 +30,12 @@ pub fn run(options: &NewOptions, common: &Common) -> Result<Exit, Failure> {
         writeln!(out, "{}", into.display())?;
     }
     if !common.quiet {
+        let documents = match options.language.into() {
+            Language::Cuda => "PROMPT.md, CONTRACT.md and CUDA.md",
+            _ => "PROMPT.md and CONTRACT.md",
+        };
         anstream::eprintln!(
-            "Read PROMPT.md and CONTRACT.md there, write your code, then: tribunal judge {}",
+            "Read {documents} there, write your code, then: tribunal judge {}",
             folder.display()
         );
     }
@@ -44,7 +51,11 @@ fn lay_out(challenge: &Challenge, options: &NewOptions, name: &str, into: &Path)
     }
     let language = options.language.into();
     let files = emit::starter(challenge, language, name);
-    let documents = [("PROMPT.md", prompt(challenge.id).to_owned()), ("CONTRACT.md", emit::page(challenge))];
+    let mut documents =
+        vec![("PROMPT.md", prompt(challenge.id).to_owned()), ("CONTRACT.md", emit::page(challenge))];
+    if language == Language::Cuda {
+        documents.push(("CUDA.md", without_links(CUDA)));
+    }
     for (path, text) in files.into_iter().chain(documents) {
         let path = into.join(path);
         let parent = path.parent().expect("a path inside a folder");
@@ -53,4 +64,39 @@ fn lay_out(challenge: &Challenge, options: &NewOptions, name: &str, into: &Path)
             .map_err(|error| Failure::Machine(format!("cannot write {}: {error}", path.display())))?;
     }
     Ok(())
+}
+
+/// Markdown whose links to files, which lie elsewhere, are their words alone. Those to a heading stay.
+fn without_links(markdown: &str) -> String {
+    let mut text = String::with_capacity(markdown.len());
+    let mut rest = markdown;
+    while let Some(middle) = rest.find("](") {
+        let (before, link) = rest.split_at(middle);
+        let target = &link[2..];
+        match (before.rfind('['), target.find(')')) {
+            (Some(start), Some(end)) if !target.starts_with('#') => {
+                text += &before[..start];
+                text += &before[start + 1..];
+                rest = &target[end + 1..];
+            }
+            _ => {
+                text += before;
+                text += "](";
+                rest = target;
+            }
+        }
+    }
+    text + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_to_what_lies_elsewhere_are_words() {
+        let text = "See [`single.h`](../a/single.h), [above](#above) and a[1] (b). [x](y.md)";
+        assert_eq!(without_links(text), "See `single.h`, [above](#above) and a[1] (b). x");
+        assert!(!without_links(CUDA).contains("](."));
+    }
 }

@@ -184,6 +184,16 @@ fn a_new_contestant_can_be_judged_as_it_is_laid_out() {
     }
 }
 
+#[test]
+fn a_contestant_in_cuda_finds_what_headers_and_dtypes_there_are() {
+    let tribunal = Tribunal::new();
+    let output = tribunal.run(["new", "alice", "--challenge", "kv_cache", "--language", "cuda"]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    assert!(output.stderr.contains("PROMPT.md, CONTRACT.md and CUDA.md"), "{}", output.stderr);
+    let page = std::fs::read_to_string(tribunal.folder().join("alice/CUDA.md")).unwrap();
+    assert!(page.contains("| `cuda_fp16.h`") && page.contains("`int8` to `int64`"));
+}
+
 /// What answers as ruff does where there is none: to its version, and with one finding if it is told to look at no settings.
 const PRETENDED_RUFF: &str = r#"
 #include <stdio.h>

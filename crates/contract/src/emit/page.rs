@@ -55,7 +55,8 @@ pub fn page(challenge: &Challenge) -> String {
         wrap(
             "Device code only. The manifest says for each operation which kernels are launched, with which grid and which arguments; it \
              may name these, `status`, and what it declares itself. `rows` is the product of all axes but the last of the first tensor \
-             with two or more, `multiprocessors` how many the device has. Tribunal's `docs/cuda.md` has the whole of it: `refuse`, `let`, `when`, \
+             with two or more, `multiprocessors` how many the device has. `CUDA.md`, which `tribunal new --language cuda` lays out \
+             (Tribunal's `docs/cuda.md`), has the whole of it: `refuse`, `let`, `when`, \
              `shared`, `scratch`, `state`, `keeps`. Tests of your own are not weighed yet.",
             100,
             ""

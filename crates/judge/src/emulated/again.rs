@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use tribunal_contract::Call;
 use tribunal_contract::launch::{Plan, Role};
+use tribunal_contract::{Call, DType, Tensor, TensorSpec};
 use tribunal_simt::launch::Schedule;
 use tribunal_simt::memory::{self, Memory};
 
+use super::record::Differing;
 use super::{Emulated, Ended, Way, lay_out};
 
 /// What nobody has written may hold: nothing set, as flags and counters like it; numbers larger than any other; NaN and -1.
@@ -60,7 +61,7 @@ impl Emulated {
     /// As if it were the first call of all.
     fn make_anew(&mut self, made: &Made<'_, '_>) {
         let differing = match self.again(made, Memory::new(), Way::default(), |_| ()) {
-            Ok(()) => self.differing(made),
+            Ok(()) => self.differing(made).map(|differing| differing.buffer),
             Err(ended) => (!ended.is_late()).then(|| "end".to_owned()),
         };
         if let Some(what) = differing {
@@ -176,16 +177,66 @@ impl Emulated {
     }
 
     /// A buffer that holds something else than it did at first, of those that anybody sees afterwards.
-    fn differing(&self, made: &Made<'_, '_>) -> Option<String> {
+    fn differing(&self, made: &Made<'_, '_>) -> Option<Differing> {
         let mut buffers = made.plan.buffers.iter().zip(&made.buffers).zip(self.memory.buffers());
         buffers.find_map(|((buffer, first), second)| {
             let seen = matches!(buffer.role, Role::Output(_) | Role::State(_) | Role::Status);
-            (seen && !first.holds_what(second)).then(|| buffer.name.clone())
+            (seen && !first.holds_what(second)).then(|| {
+                let how = match buffer.role {
+                    Role::Output(index) => how_they_differ(&made.call.outputs[index], first, second),
+                    _ => String::new(),
+                };
+                Differing { buffer: buffer.name.clone(), how }
+            })
         })
     }
+}
+
+/// In which elements an output is another, and what the first of them was and is.
+fn how_they_differ(spec: &TensorSpec, first: &memory::Buffer, second: &memory::Buffer) -> String {
+    let size = spec.dtype.size_bytes();
+    let mut elements: Vec<usize> = first.differing(second).map(|byte| byte / size).collect();
+    elements.dedup();
+    let Some(&at) = elements.first() else { return String::new() };
+    let value = |buffer: &memory::Buffer| {
+        let bytes = buffer.bytes()[at * size..][..size].to_vec();
+        let value = Tensor::from_bytes(TensorSpec::new(spec.dtype, [1]), bytes).get(0);
+        if matches!(spec.dtype, DType::Int32 | DType::Int64) {
+            format!("{value}")
+        } else {
+            format!("{value:?}")
+        }
+    };
+    let (was, is) = (value(first), value(second));
+    let (count, len) = (elements.len(), spec.len());
+    format!(": {count} of {len} elements, first element {at}: {was}, then {is}")
 }
 
 /// What is tried in a call where nobody has written, after so many calls: all in the first, later one after the other.
 fn fills(tried: usize) -> &'static [u8] {
     if tried < FILLED_WHOLLY { &FILLS } else { &FILLS[tried % FILLS.len()..][..1] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_differs_is_told_by_element_and_value() {
+        let buffer = |bytes: Vec<u8>| memory::Buffer::with("indices", memory::Role::Output, 8, bytes);
+        let longs = |values: [i64; 4]| buffer(values.iter().flat_map(|value| value.to_le_bytes()).collect());
+        let told = how_they_differ(
+            &TensorSpec::new(DType::Int64, [2, 2]),
+            &longs([5, 300, 7, -1]),
+            &longs([5, 44, 7, 9]),
+        );
+        assert_eq!(told, ": 2 of 4 elements, first element 1: 300, then 44");
+        let halves = |values: [f32; 2]| {
+            let bits = values.iter().flat_map(|&value| half::f16::from_f32(value).to_le_bytes());
+            memory::Buffer::with("y", memory::Role::Output, 2, bits.collect())
+        };
+        let spec = TensorSpec::new(DType::Float16, [2]);
+        let told = how_they_differ(&spec, &halves([1.0, f32::NAN]), &halves([1.0, 0.5]));
+        assert_eq!(told, ": 1 of 2 elements, first element 1: NaN, then 0.5");
+    }
 }

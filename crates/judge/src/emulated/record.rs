@@ -37,6 +37,15 @@ pub(super) struct Seen {
     invalid: bool,
 }
 
+/// What is different after a call that was made in another order.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Differing {
+    /// The buffer, by its name in the manifest.
+    pub buffer: String,
+    /// In which elements, and what the first of them is, after a colon; empty where nobody sees its elements.
+    pub how: String,
+}
+
 impl Seen {
     /// What comes before what, by the first case and the turn in it.
     fn order(&self) -> (Option<usize>, usize) {
@@ -91,8 +100,8 @@ pub(super) struct Record {
     pub invalid: bool,
     /// Operations that were asked for, but in calls that must be refused.
     asked: BTreeSet<&'static str>,
-    /// Operations whose results differ between two orders, and in which case and by which buffer first.
-    unordered: BTreeMap<&'static str, (usize, String)>,
+    /// Operations whose results differ between two orders, and in which case and how first.
+    unordered: BTreeMap<&'static str, (usize, Differing)>,
     /// Operations that do not come to their end in another order: in which case first, and why.
     stopped: BTreeMap<&'static str, (usize, String)>,
     /// Calls whose results were compared between two orders, by operation.
@@ -229,11 +238,11 @@ impl Record {
         if turn % 2 == 1 { Schedule::Reverse } else { Schedule::Random(turn as u64) }
     }
 
-    /// Notes a call that was made in another order, and the buffer that holds something else after it, if one does.
-    pub fn compared(&mut self, operation: &'static str, differing: Option<String>) {
+    /// Notes a call that was made in another order, and what is different after it, if anything is.
+    pub fn compared(&mut self, operation: &'static str, differing: Option<Differing>) {
         *self.reordered.entry(operation).or_default() += 1;
-        if let Some(buffer) = differing {
-            self.unordered.entry(operation).or_insert((self.case, buffer));
+        if let Some(differing) = differing {
+            self.unordered.entry(operation).or_insert((self.case, differing));
         }
     }
 
@@ -316,7 +325,8 @@ impl Record {
         let tried =
             format!("{} calls, run again with blocks, warps and lanes in another order", self.reordered());
         let differs = self.unordered.iter().next();
-        let differs = differs.map(|(operation, (_, buffer))| format!("{operation} gives another `{buffer}`"));
+        let differs =
+            differs.map(|(operation, (_, of))| format!("{operation} gives another `{}`", of.buffer));
         let stops =
             self.stopped.keys().next().map(|operation| format!("{operation} does not come to its end"));
         let differs = stops.or(differs);
@@ -386,9 +396,9 @@ impl Record {
                 ..finding_about(&about, "printed", dimension, Outcome::Pass, note, message, None)
             });
         }
-        for (operation, (case, buffer)) in &self.unordered {
+        for (operation, (case, Differing { buffer, how })) in &self.unordered {
             let message = format!(
-                "{operation} gives another `{buffer}` when blocks, warps and lanes run in another order, as they may on a GPU at any time"
+                "{operation} gives another `{buffer}` when blocks, warps and lanes run in another order, as they may on a GPU at any time{how}"
             );
             let about = format!("{SANITIZER}{operation}");
             let (dimension, minor) = (Dimension::Stability, Severity::Minor);

@@ -24,6 +24,9 @@ const CHUNK: usize = 512;
 /// Tokens that a play decodes and times, after one that it does not.
 const DECODED: usize = 4;
 
+/// The same of a play whose peak is weighed: no token needs more than the one before it.
+const DECODED_WEIGHED: usize = 1;
+
 /// Tokens of each sequence of a cache that is weighed: it is full.
 const KEPT: usize = 4096;
 
@@ -47,10 +50,12 @@ pub(super) fn all(plan: &Plan) -> Workloads {
     let contexts = [256, 1024, 4096];
     let pool = SHAPE.batch * SHAPE.heads * CHUNK * SHAPE.head_dim;
     let pool = Arc::new(Pool::new(pool, &mut plan.seed.rng("workloads")));
-    let boxed = |context: usize, part: Part| -> Box<dyn Workload> {
-        let config = Config { max_len: context + DECODED + 1, ..SHAPE };
-        Box::new(Decoding { config, context, part, pool: Arc::clone(&pool) })
+    let decoding = |context: usize, decoded: usize, part: Part| -> Box<dyn Workload> {
+        let config = Config { max_len: context + decoded + 1, ..SHAPE };
+        Box::new(Decoding { config, context, decoded, part, pool: Arc::clone(&pool) })
     };
+    let boxed = |context: usize, part: Part| decoding(context, DECODED, part);
+    let weighed = |context: usize| decoding(context, DECODED_WEIGHED, Part::Both);
     // A cache in each format that is claimed, with room for so many tokens.
     let formats = |context: usize, max_len: usize| -> Vec<Decoding> {
         let configs = FORMATS.into_iter().map(|(bits, paged)| {
@@ -60,7 +65,15 @@ pub(super) fn all(plan: &Plan) -> Workloads {
         let claimed = configs
             .filter(|config| config.capabilities().iter().all(|needed| plan.capabilities.contains(needed)));
         let pool = &pool;
-        claimed.map(|config| Decoding { config, context, part: Part::Both, pool: Arc::clone(pool) }).collect()
+        claimed
+            .map(|config| Decoding {
+                config,
+                context,
+                decoded: DECODED,
+                part: Part::Both,
+                pool: Arc::clone(pool),
+            })
+            .collect()
     };
     Workloads {
         timed: timed.iter().map(|&context| boxed(context, Part::Both)).collect(),
@@ -93,7 +106,7 @@ pub(super) fn all(plan: &Plan) -> Workloads {
             .map(|decoding| Box::new(decoding) as Box<dyn KeepsState>)
             .collect(),
         rounds: rounding::all(plan),
-        weighed: Some([boxed(64, Part::Both), boxed(KEPT, Part::Both)]),
+        weighed: Some([weighed(64), weighed(KEPT)]),
         scratch: None,
     }
 }
@@ -115,7 +128,13 @@ pub(super) fn on_gpu(plan: &Plan) -> Vec<Box<dyn Workload>> {
     all.map(|(context, bits)| (context, Config { max_len: context + DECODED + 1, bits, ..ON_GPU }))
         .filter(|(_, config)| config.capabilities().iter().all(|needed| plan.capabilities.contains(needed)))
         .map(|(context, config)| -> Box<dyn Workload> {
-            Box::new(Decoding { config, context, part: Part::Both, pool: Arc::clone(&pool) })
+            Box::new(Decoding {
+                config,
+                context,
+                decoded: DECODED,
+                part: Part::Both,
+                pool: Arc::clone(&pool),
+            })
         })
         .collect()
 }
@@ -139,6 +158,8 @@ enum Part {
 struct Decoding {
     config: Config,
     context: usize,
+    /// Tokens after it that are timed; one more comes before them.
+    decoded: usize,
     part: Part,
     pool: Arc<Pool>,
 }
@@ -157,11 +178,11 @@ struct Sample {
 }
 
 impl Sample {
-    fn draw(rng: &mut ChaCha8Rng, config: &Config) -> Self {
+    fn draw(rng: &mut ChaCha8Rng, config: &Config, decoded: usize) -> Self {
         Self {
             sequence: rng.random_range(0..config.batch),
             head: rng.random_range(0..config.heads),
-            token: rng.random_range(1..=DECODED),
+            token: rng.random_range(1..=decoded),
             keys: Vec::new(),
             values: Vec::new(),
             q: Vec::new(),
@@ -247,7 +268,7 @@ impl Decoding {
         let state = StateId(1);
         self.fill(rng, subject, state, context, sample)?;
         let mut decoded = Decoded::default();
-        for token in 0..=DECODED {
+        for token in 0..=self.decoded {
             let mut answers = vec![self.append(rng, subject, state, 1, sample)?];
             if self.part == Part::Both {
                 let q = self.draw_queries(rng);
@@ -261,8 +282,9 @@ impl Decoding {
             }
             decoded.changed_late |= answers.iter().any(|answer| answer.changed_late);
             if token > 0 {
-                decoded.wall_s += answers.iter().map(|answer| answer.wall_s).sum::<f64>() / DECODED as f64;
-                decoded.cpu_s += answers.iter().map(|answer| answer.cpu_s).sum::<f64>() / DECODED as f64;
+                decoded.wall_s +=
+                    answers.iter().map(|answer| answer.wall_s).sum::<f64>() / self.decoded as f64;
+                decoded.cpu_s += answers.iter().map(|answer| answer.cpu_s).sum::<f64>() / self.decoded as f64;
             }
         }
         subject.release(state)?;
@@ -335,7 +357,7 @@ impl Workload for Decoding {
     }
 
     fn play(&self, rng: &mut ChaCha8Rng, subject: &mut dyn Subject) -> Result<Play, Trouble> {
-        let mut sample = (self.part == Part::Both).then(|| Sample::draw(rng, &self.config));
+        let mut sample = (self.part == Part::Both).then(|| Sample::draw(rng, &self.config, self.decoded));
         let Decoded { wall_s, cpu_s, changed_late } = self.decode(rng, subject, self.context, &mut sample)?;
         let wrong = if changed_late {
             Some("results changed after the call was done".to_owned())
@@ -353,10 +375,14 @@ impl Workload for Decoding {
     fn state_bytes(&self) -> Option<StateBytes> {
         let bytes = |tokens: usize| self.bytes_of(tokens) as f64;
         let read = match self.part {
-            Part::Both => (self.context + 1..=self.context + 1 + DECODED).map(bytes).sum(),
+            Part::Both => (self.context + 1..=self.context + 1 + self.decoded).map(bytes).sum(),
             Part::Append => 0.0,
         };
-        Some(StateBytes { read, written: bytes(self.context + 1 + DECODED), scaled: self.config.bits <= 8 })
+        Some(StateBytes {
+            read,
+            written: bytes(self.context + 1 + self.decoded),
+            scaled: self.config.bits <= 8,
+        })
     }
 
     fn peak_floor_bytes(&self) -> u64 {
@@ -375,7 +401,7 @@ impl KeepsState for Decoding {
         subject: &mut dyn Subject,
         state: StateId,
     ) -> Result<Proof<'_>, Trouble> {
-        let mut sample = Some(Sample::draw(rng, &self.config));
+        let mut sample = Some(Sample::draw(rng, &self.config, self.decoded));
         self.fill(rng, subject, state, self.context, &mut sample)?;
         let mut sample = sample.expect("filling takes nothing away");
         let q = self.draw_queries(rng);
@@ -409,7 +435,7 @@ mod tests {
         let mut rng = Seed::PUBLIC.rng("plays");
         let config = Config { max_len: 40 + DECODED + 1, ..SHAPE };
         let pool = Arc::new(Pool::new(SHAPE.batch * SHAPE.heads * 64 * SHAPE.head_dim, &mut rng));
-        let decoding = Decoding { config, context: 40, part: Part::Both, pool };
+        let decoding = Decoding { config, context: 40, decoded: DECODED, part: Part::Both, pool };
         let variants = super::super::variants::all();
         let all = variants.honest.iter().chain(variants.mutants.iter().map(|mutant| &mutant.variant));
         let mut subject = all.into_iter().find(|each| each.name == variant).expect("a variant").stand();
@@ -423,7 +449,13 @@ mod tests {
     fn a_token_is_written_once_and_read_by_all_that_follow() {
         let mut rng = Seed::PUBLIC.rng("plays");
         let config = Config { max_len: 10 + DECODED + 1, ..SHAPE };
-        let decoding = |part| Decoding { config, context: 10, part, pool: Arc::new(Pool::new(1, &mut rng)) };
+        let decoding = |part| Decoding {
+            config,
+            context: 10,
+            decoded: DECODED,
+            part,
+            pool: Arc::new(Pool::new(1, &mut rng)),
+        };
         let [both, append] = [Part::Both, Part::Append].map(decoding).map(|one| one.state_bytes().unwrap());
         let token = f64::from(2 * 2 * 2 * 64 * 4);
         let read = f64::from(11 + 12 + 13 + 14 + 15) * token;

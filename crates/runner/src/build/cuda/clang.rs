@@ -43,7 +43,8 @@ const FLAGS: [&str; 17] = [
 ];
 
 /// What has a source read for its warnings, in the place of `-S`.
-pub(super) const LINT: [&str; 3] = ["-fsyntax-only", "-Wall", "-Wextra"];
+pub(super) const LINT: [&str; 5] =
+    ["-fsyntax-only", "-Wall", "-Wextra", "-Wno-extern-c-compat", "-Wno-unknown-pragmas"];
 
 pub(super) struct Clang {
     pub(super) program: PathBuf,
