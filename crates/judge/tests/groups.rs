@@ -11,7 +11,8 @@ use tribunal_simt::launch::{Argument, Launch, Schedule, Settings};
 use tribunal_simt::memory::{Memory, Role};
 use tribunal_simt::ptx::Module;
 
-const SOURCE: &str = include_str!("../../runner/tests/cuda/groups.cu");
+const GROUPS: &str = include_str!("../../runner/tests/cuda/groups.cu");
+const STD: &str = include_str!("../../runner/tests/cuda/std.cu");
 
 type Check = fn(&Module);
 
@@ -36,24 +37,38 @@ const CHECKS: [(&str, Check); 18] = [
     ("blocks sort as cub's do", cub_sorts),
 ];
 
+/// Of the standard library, and of what cuda has beside it.
+const CHECKS_STD: [(&str, Check); 6] = [
+    ("views are of what lies where they say", views),
+    ("threads sum and scan", sums),
+    ("values may not be there", maybe),
+    ("complex numbers of 32 bits are calculated with", complexes_f32),
+    ("complex numbers of 64 bits are calculated with", complexes_f64),
+    ("integers are divided, rounded and measured", integers),
+];
+
 fn main() {
     tribunal_runner::enter();
-    let Some(text) = compiled() else { return };
-    let module = Module::parse(&text).expect("PTX");
-    for (name, check) in CHECKS {
-        check(&module);
-        println!("{name} ... ok");
+    for (source, kernel, checks) in [(GROUPS, "tiles", &CHECKS[..]), (STD, "views", &CHECKS_STD)] {
+        let Some(text) = compiled(source, kernel) else { return };
+        let module = Module::parse(&text).expect("PTX");
+        for (name, check) in checks {
+            check(&module);
+            println!("{name} ... ok");
+        }
     }
 }
 
-/// The kernels as PTX, or nothing where there is no clang.
-fn compiled() -> Option<String> {
+/// A source, of whose kernels one is named, as PTX, or nothing where there is no clang.
+fn compiled(source: &str, kernel: &str) -> Option<String> {
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    let manifest = "name = \"toy\"\nchallenge = \"layer_norm_backward\"\nlanguage = \"cuda\"\nentry = \"groups.cu\"\n\
-        [[operation.forward.launch]]\nkernel = \"tiles\"\ngrid = [1]\nblock = [1]\narguments = []\n";
+    let manifest = format!(
+        "name = \"toy\"\nchallenge = \"layer_norm_backward\"\nlanguage = \"cuda\"\nentry = \"kernels.cu\"\n\
+         [[operation.forward.launch]]\nkernel = \"{kernel}\"\ngrid = [1]\nblock = [1]\narguments = []\n"
+    );
     fs::write(folder.path().join("tribunal.toml"), manifest).unwrap();
-    fs::write(folder.path().join("groups.cu"), SOURCE).unwrap();
+    fs::write(folder.path().join("kernels.cu"), source).unwrap();
     let cache = tempfile::tempdir().unwrap();
     let workshop = Workshop { cage: Cage::default(), cache: cache.path().into(), python: None };
     match workshop.make(&Submission::open(folder.path()).unwrap(), &|_| {}) {
@@ -695,4 +710,186 @@ fn cub_sorts(module: &Module) {
     assert_eq!(ordered[..192], wanted);
     wanted.sort_by_key(|value| value >> 1 & 7);
     assert_eq!(ordered[192..], wanted);
+}
+
+fn views(module: &Module) {
+    let input = numbers(8 * 32);
+    let out = ints(&launch(module, "views", (1, 32), &[bytes(&input, i32::to_ne_bytes)], &[4 * 16 * 32])[0]);
+    for (i, mine) in out.chunks(16).enumerate() {
+        let row = &input[8 * i..][..8];
+        let sum = |of: &[i32]| of.iter().sum::<i32>();
+        let wanted = [
+            sum(row),
+            0,
+            sum(&row[..3]),
+            sum(&row[6..]),
+            sum(&row[..4]) * 100 + row[7],
+            sum(&row[5..]),
+            sum(&row[2..5]),
+            row[4],
+            row[7] * 100 + row[0],
+            32 + 100,
+            row[7] * 100 + row[0],
+            row[2] * 100 + row[7],
+            3 * 100 + 8 * 10 + 8,
+            11,
+            row.iter().rev().fold(0, |sum, value| sum * 2 + value),
+            32 + i32::from(row[0].to_ne_bytes()[0]) * 1000,
+        ];
+        assert_eq!(mine, wanted, "thread {i}");
+    }
+}
+
+fn sums(module: &Module) {
+    let input = numbers(8 * 32);
+    let out = ints(&launch(module, "sums", (1, 32), &[bytes(&input, i32::to_ne_bytes)], &[4 * 72 * 32])[0]);
+    let gcd = |a: i32, b: i32| (1..=20).rev().find(|d| a % d == 0 && b % d == 0).unwrap_or(0);
+    for (i, mine) in out.chunks(72).enumerate() {
+        let row = &input[8 * i..][..8];
+        let sum: i32 = row.iter().sum();
+        let product: i32 = row.iter().zip(&input).map(|(a, b)| a * b).sum();
+        let (a, b) = (row[0], row[1]);
+        let one_by_one = [
+            sum + 5,
+            *row.iter().max().unwrap(),
+            sum,
+            product + 1,
+            row.iter().map(|x| x * x).sum(),
+            product,
+            if a == 0 && b == 0 { 0 } else { gcd(a, b) },
+            a + (b - a) / 2,
+        ];
+        assert_eq!(mine[..8], one_by_one, "thread {i}");
+        let scans: [fn(usize, &[i32]) -> i32; 8] = [
+            |at, row| row[0] + at as i32,
+            |at, row| row[..=at].iter().sum(),
+            |at, row| row[..at].iter().sum::<i32>() + 7,
+            |at, row| row[..=at].iter().sum(),
+            |at, row| if at == 0 { row[0] } else { row[at] - row[at - 1] },
+            |at, row| *row[..=at].iter().max().unwrap(),
+            |at, row| row[..at].iter().sum(),
+            |at, row| row[..=at].iter().sum::<i32>() * 2,
+        ];
+        for (kind, scan) in scans.into_iter().enumerate() {
+            let wanted: Vec<i32> = (0..8).map(|at| scan(at, row)).collect();
+            assert_eq!(mine[8 * (kind + 1)..][..8], wanted, "thread {i}, scan {kind}");
+        }
+    }
+}
+
+fn maybe(module: &Module) {
+    let input = numbers(32);
+    let out = ints(&launch(module, "maybe", (1, 32), &[bytes(&input, i32::to_ne_bytes)], &[4 * 10 * 32])[0]);
+    let even = |x: i32| (x % 2 == 0).then_some(x / 2);
+    for (i, mine) in out.chunks(10).enumerate() {
+        let value = input[i];
+        let half = even(value);
+        let wanted = [
+            i32::from(half.is_some()),
+            half.unwrap_or(1000),
+            half.unwrap_or(-1000),
+            half.map_or(2000, |x| x + 1),
+            half.and_then(even).unwrap_or(3000),
+            i32::from(half < Some(0))
+                + i32::from(half.is_none()) * 10
+                + i32::from(half != Some(value / 2)) * 100,
+            half.unwrap_or(7),
+            30,
+            2 * 1000 + value + 4,
+            0,
+        ];
+        assert_eq!(mine, wanted, "thread {i}");
+    }
+}
+
+type Complex = (f64, f64);
+
+/// What is computed of two numbers, and how large the terms are that make it.
+fn complex_wanted(a: Complex, b: Complex) -> [(Complex, f64); 16] {
+    let times = |a: Complex, b: Complex| (a.0 * b.0 - a.1 * b.1, a.0 * b.1 + a.1 * b.0);
+    let norm = |a: Complex| a.0 * a.0 + a.1 * a.1;
+    let over = |a: Complex, b: Complex| {
+        let product = times(a, (b.0, -b.1));
+        (product.0 / norm(b), product.1 / norm(b))
+    };
+    let size = |a: Complex| norm(a).sqrt();
+    let angle = a.1.atan2(a.0);
+    let (large, sinh) = (a.1.cosh(), a.1.sinh());
+    let root = size(a).sqrt();
+    let sum = (a.0 + b.0, a.1 + b.1);
+    let product = times(sum, a);
+    [
+        (sum, size(a) + size(b)),
+        ((a.0 - b.0, a.1 - b.1), size(a) + size(b)),
+        (times(a, b), size(a) * size(b)),
+        (over(a, b), size(a) / size(b)),
+        ((2.0 * a.0 + 3.0 * b.0 - 1.0, 2.0 * a.1 + 3.0 * b.1), 2.0 * size(a) + 3.0 * size(b) + 1.0),
+        ((size(a), angle), size(a) + 4.0),
+        ((norm(a), f64::from(u8::from(a == b))), norm(a)),
+        ((-a.0, a.1), size(a)),
+        (a, 4.0 * size(a)),
+        ((a.0.exp() * a.1.cos(), a.0.exp() * a.1.sin()), a.0.exp() * (1.0 + a.0.abs() + a.1.abs())),
+        ((size(a).ln(), angle), size(a).ln().abs() + 4.0),
+        ((root * (angle / 2.0).cos(), root * (angle / 2.0).sin()), root),
+        (times(a, a), norm(a) * (4.0 + size(a).ln().abs() + 2.0 * angle.abs())),
+        ((1.0, 0.0), large * large + sinh * sinh),
+        (over((product.0 - 1.0, product.1), b), (size(sum) * size(a) + 1.0) / size(b)),
+        (a, size(a)),
+    ]
+}
+
+/// Pairs of complex numbers, of which none is near zero, and some are equal.
+fn complex_pairs() -> Vec<f64> {
+    let parts = numbers(4 * 32);
+    let mut pairs: Vec<f64> = parts.iter().map(|&part| f64::from(part) / 4.0 + 0.125).collect();
+    pairs.copy_within(0..2, 2);
+    pairs
+}
+
+/// Within a dozen roundings of the terms.
+fn complexes(pairs: &[f64], out: &[f64], rounding: f64) {
+    for (i, (pair, mine)) in pairs.chunks(4).zip(out.chunks(32)).enumerate() {
+        let wanted = complex_wanted((pair[0], pair[1]), (pair[2], pair[3]));
+        for (kind, (made, (wanted, terms))) in mine.chunks(2).zip(wanted).enumerate() {
+            let error = (made[0] - wanted.0).abs().max((made[1] - wanted.1).abs());
+            assert!(error <= 12.0 * rounding * terms, "pair {i}, {kind}: {made:?}, not {wanted:?}");
+        }
+    }
+}
+
+fn complexes_f32(module: &Module) {
+    let pairs = complex_pairs();
+    let input = bytes(&pairs, |part| (part as f32).to_ne_bytes());
+    let out = floats(&launch(module, "complexes_f32", (1, 32), &[input], &[4 * 32 * 32])[0]);
+    let out: Vec<f64> = out.into_iter().map(f64::from).collect();
+    complexes(&pairs, &out, f64::from(f32::EPSILON));
+}
+
+fn complexes_f64(module: &Module) {
+    let pairs = complex_pairs();
+    let out = launch(module, "complexes_f64", (1, 32), &[bytes(&pairs, f64::to_ne_bytes)], &[8 * 32 * 32]);
+    complexes(&pairs, &values(&out[0], f64::from_ne_bytes), f64::EPSILON);
+}
+
+fn integers(module: &Module) {
+    let mut input: Vec<i32> = numbers(64).into_iter().map(|value| value * value * 40 + 1).collect();
+    (input[0], input[2], input[4], input[6]) = (1, 1 << 30, (1 << 30) - 1, 999_999);
+    let out = launch(module, "integers", (1, 32), &[bytes(&input, i32::to_ne_bytes)], &[4 * 10 * 32]);
+    for (i, mine) in values(&out[0], u32::from_ne_bytes).chunks(10).enumerate() {
+        let (a, b) = (input[2 * i] as u32, input[2 * i + 1] as u32);
+        let pieces = a.div_ceil(b);
+        let wanted = [
+            pieces,
+            pieces * b,
+            a / b * b,
+            u32::from(a.is_power_of_two()),
+            a.next_power_of_two(),
+            1 << a.ilog2(),
+            a.ilog2() * 100 + a.next_power_of_two().ilog2(),
+            a.ilog10(),
+            a.isqrt(),
+            a,
+        ];
+        assert_eq!(mine, wanted, "thread {i}");
+    }
 }

@@ -35,7 +35,7 @@ fn ptx(toy: &Toy) -> Option<(Ptx, String)> {
 }
 
 /// Sources that use everything, and their kernels.
-const BROAD: [(&str, &str, &[&str]); 2] = [
+const BROAD: [(&str, &str, &[&str]); 3] = [
     (
         "broad.cu",
         include_str!("../cuda/broad.cu"),
@@ -73,6 +73,11 @@ const BROAD: [(&str, &str, &[&str]); 2] = [
             "aligned",
         ],
     ),
+    (
+        "std.cu",
+        include_str!("../cuda/std.cu"),
+        &["views", "sums", "maybe", "complexes_f32", "complexes_f64", "integers"],
+    ),
 ];
 
 #[test]
@@ -103,6 +108,30 @@ fn a_barrier_of_the_whole_grid_is_refused_by_name() {
     );
     let Some(said) = message(&toy) else { return };
     assert!(said.contains("end the kernel, and launch another") && said.contains("kernels.cu:2:"), "{said}");
+}
+
+#[test]
+fn tiles_of_more_than_a_warp_are_refused_with_what_to_do_instead() {
+    for line in [
+        "__shared__ cg::block_tile_memory<128> room;",
+        "cg::tiled_partition<64>(cg::this_thread_block()).sync();",
+    ] {
+        let source = format!(
+            "#include <cooperative_groups.h>\nnamespace cg = cooperative_groups;\nextern \"C\" __global__ void k() {{\n    {line}\n}}\n"
+        );
+        let Some(said) = message(&cuda(&source, &[])) else { return };
+        assert!(said.contains("kernels.cu:4:") && said.contains("reduce within each warp"), "{said}");
+    }
+}
+
+#[test]
+fn what_shared_memory_holds_is_not_constructed() {
+    let source = "struct MD { float m = -1.f, d = 0.f; };\nextern \"C\" __global__ void k() {\n    __shared__ MD s[4];\n    s[0].m = 1;\n}\n";
+    let Some(said) = message(&cuda(source, &[])) else { return };
+    assert!(
+        said.contains("kernels.cu:3:") && said.contains("Nothing constructs what is in shared memory"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -191,8 +220,10 @@ fn what_lies_outside_is_neither_included_nor_quoted() {
     }
     let said = message(&cuda("#include <vector>\nextern \"C\" __global__ void k() {}\n", &[])).unwrap();
     assert!(said.contains("'vector' file not found") && said.contains("leave its #include out"), "{said}");
-    let said = message(&cuda("#include <complex>\nextern \"C\" __global__ void k() {}\n", &[])).unwrap();
-    assert!(said.starts_with("kernels.cu:1:10: fatal error: 'complex' file not found"), "{said}");
+    let said = message(&cuda("#include <regex>\nextern \"C\" __global__ void k() {}\n", &[])).unwrap();
+    assert!(said.starts_with("kernels.cu:1:10: fatal error: 'regex' file not found"), "{said}");
+    let said = message(&cuda("#include <cuda/ptx>\nextern \"C\" __global__ void k() {}\n", &[])).unwrap();
+    assert!(said.contains("'cuda/ptx' file not found") && said.contains("written as inline asm"), "{said}");
     let host = "void prepare() { cudaStream_t stream; }\nextern \"C\" __global__ void k() {}\n";
     assert!(message(&cuda(host, &[])).unwrap().contains("kernels and no host code"));
     let sort = "#include <cub/cub.cuh>\nextern \"C\" __global__ void k() { cub::BlockMergeSort<int, 32, 1> sort; }\n";

@@ -1,7 +1,36 @@
 //! What compilers' messages do not say to those who bring a file that was written for nvcc.
 
 /// How headers begin that a source cannot have, and what to do instead.
-const HEADERS: [(&[&str], &str); 6] = [
+const HEADERS: [(&[&str], &str); 14] = [
+    (
+        &["cuda/ptx"],
+        "cuda::ptx is not there: an instruction of PTX is written as inline asm, such as `asm volatile(\"mov.u32 %0, %%laneid;\" : \"=r\"(lane));`.",
+    ),
+    (
+        &["cuda/std/mdspan", "mdspan", "cuda/mdspan"],
+        "mdspan is not there: an element is found by its index, such as `x[row * columns + column]`, and a row by `std::span` of `<span>`.",
+    ),
+    (
+        &["cuda/std/chrono", "cuda/std/ctime", "chrono", "ctime", "time.h"],
+        "Kernels have no clock here: they are timed from outside, and what looks at `clock64()` is not emulated.",
+    ),
+    (
+        &["cuda/semaphore", "cuda/std/semaphore", "cuda/latch", "cuda/std/latch"],
+        "Semaphores and latches are not there: threads of a block wait for one another by `__syncthreads()` or `cuda::barrier` of \
+         `<cuda/barrier>`; counters are `atomicAdd` or `cuda::atomic_ref` of `<cuda/atomic>`.",
+    ),
+    (
+        &["cuda/annotated_ptr", "cuda/access_property", "cuda/discard_memory"],
+        "Where a cache keeps what is loaded has no effect on what kernels compute: take plain pointers, or `__ldg`, `__ldcs` and their kin.",
+    ),
+    (
+        &["nvfunctional"],
+        "`nvstd::function` is not there: take the function as a template's parameter, as in `template <class F> __device__ void apply(F f)`.",
+    ),
+    (
+        &["cuda_fp16.hpp", "cuda_bf16.hpp", "cuda_fp8.hpp"],
+        "Parts of a header cannot be included alone: include cuda_fp16.h, cuda_bf16.h or cuda_fp8.h.",
+    ),
     (
         &["cub/"],
         "Of cub there is what warps and blocks do together, where clang compiles: reductions, scans, loads and stores of tiles, radix sort \
@@ -27,13 +56,17 @@ const HEADERS: [(&[&str], &str); 6] = [
         "Libraries that host code calls have no use here: a submission has kernels alone (docs/cuda.md).",
     ),
     (
+        &["cuda/", "nv/"],
+        "Of cuda:: and cuda::std there are the headers listed in docs/cuda.md: what of others kernels need can be written in the \
+         submission's folder.",
+    ),
+    (
         &[
             "atomic",
-            "chrono",
-            "complex",
             "condition_variable",
             "deque",
             "exception",
+            "expected",
             "filesystem",
             "fstream",
             "future",
@@ -46,7 +79,6 @@ const HEADERS: [(&[&str], &str); 6] = [
             "map",
             "memory",
             "mutex",
-            "optional",
             "ostream",
             "queue",
             "random",
@@ -60,19 +92,19 @@ const HEADERS: [(&[&str], &str); 6] = [
             "sys/",
             "system_error",
             "thread",
-            "time.h",
+            "typeinfo",
             "unistd.h",
             "unordered_",
             "variant",
             "vector",
         ],
         "That header is for host code, and a submission has none: leave its #include out. In kernels there is `printf`, `<array>`, \
-         `<tuple>`, `<utility>`, `<algorithm>` and what else docs/cuda.md lists; there is no heap.",
+         `<span>`, `<tuple>`, `<optional>`, `<algorithm>`, `<numeric>` and what else docs/cuda.md lists; there is no heap.",
     ),
 ];
 
 /// Signs in a message, and what they come of.
-const SIGNS: [(&str, &str); 6] = [
+const SIGNS: [(&str, &str); 8] = [
     ("cudaConfigureCall", HOST),
     ("reference to __global__ function", HOST),
     ("'main'", HOST),
@@ -81,19 +113,25 @@ const SIGNS: [(&str, &str); 6] = [
         "Of cub there is what docs/cuda.md lists: reductions, scans and radix sorts of blocks, reductions and scans of warps, and what loads and \
          stores a block's items.",
     ),
+    ("'block_tile_memory'", TILES),
+    ("a tile has 1, 2, 4, 8, 16 or 32 threads", TILES),
     (
         "use of undeclared identifier 'malloc'",
         "There is no heap in kernels: memory beyond inputs and outputs is asked for in the manifest, as `scratch` (docs/cuda.md).",
     ),
     (
         "initialization is not supported for __shared__ variables",
-        "Nothing constructs what is in shared memory: its type must have no constructor and no initial values of members, or it is made by \
-         placement new in `alignas(T) __shared__ unsigned char room[sizeof(T)]`.",
+        "Nothing constructs what is in shared memory: its type must have no constructor and no initial values of members, as \
+         `struct MD { float m, d; };` has none (std::pair, std::tuple and std::complex do), or it is made by placement new in \
+         `alignas(T) __shared__ unsigned char room[sizeof(T)]`.",
     ),
 ];
 
 const HOST: &str =
     "A submission has kernels and no host code: the manifest says what is launched (docs/cuda.md).";
+
+const TILES: &str = "Tiles of more than a warp are not there: reduce within each warp (`tiled_partition<32>`), have a lane of each put what came \
+    of it into shared memory, and after `__syncthreads()` one warp go on with that; or take `cub::BlockReduce` and `cub::BlockScan` of the block.";
 
 /// What there is to say beyond a compiler's message.
 pub(super) fn advice(message: &str) -> Option<&'static str> {
@@ -140,6 +178,18 @@ mod tests {
             ("iostream", "leave its #include out"),
             ("vector", "leave its #include out"),
             ("cublas_v2.h", "kernels alone"),
+            ("cuda/ptx", "inline asm"),
+            ("cuda/std/mdspan", "row * columns"),
+            ("mdspan", "row * columns"),
+            ("cuda/std/chrono", "no clock"),
+            ("chrono", "no clock"),
+            ("cuda/semaphore", "cuda::barrier"),
+            ("cuda/annotated_ptr", "plain pointers"),
+            ("nvfunctional", "template's parameter"),
+            ("cuda_fp16.hpp", "cuda_fp16.h,"),
+            ("cuda/std/variant", "submission's folder"),
+            ("memory", "leave its #include out"),
+            ("stdexcept", "leave its #include out"),
             ("mine.cuh", "listed in docs/cuda.md"),
         ] {
             for message in [by_clang(header), by_nvrtc(header)] {
