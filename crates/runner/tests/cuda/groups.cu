@@ -3,7 +3,10 @@
 #include <cooperative_groups/memcpy_async.h>
 #include <cooperative_groups/reduce.h>
 #include <cooperative_groups/scan.h>
+// NVRTC has no cub.
+#ifdef __clang__
 #include <cub/cub.cuh>
+#endif
 #include <cuda/atomic>
 #include <cuda/functional>
 #include <cuda/barrier>
@@ -421,6 +424,7 @@ PRODUCTS(product_u8_tall, unsigned char, 32, 8, 16, unsigned char, int)
 PRODUCTS(product_s8_wide, signed char, 8, 32, 16, signed char, int)
 PRODUCTS(product_f64, double, 8, 8, 4, double, double)
 
+#ifdef __clang__
 // What does not commute: texts that are put together, as numbers.
 struct Text {
     unsigned int hash, power;
@@ -578,3 +582,4 @@ extern "C" __global__ void cub_sorts(const float *keys, float *sorted, int *plac
     Numbers(room).SortBlockedToStriped(number, 1, 4);
     for (int item = 0; item < 3; item++) ordered[192 + threadIdx.x + 64 * item] = number[item];
 }
+#endif

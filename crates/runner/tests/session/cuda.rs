@@ -226,8 +226,8 @@ fn what_lies_outside_is_neither_included_nor_quoted() {
     assert!(said.contains("'cuda/ptx' file not found") && said.contains("written as inline asm"), "{said}");
     let host = "void prepare() { cudaStream_t stream; }\nextern \"C\" __global__ void k() {}\n";
     assert!(message(&cuda(host, &[])).unwrap().contains("kernels and no host code"));
-    let sort = "#include <cub/cub.cuh>\nextern \"C\" __global__ void k() { cub::BlockMergeSort<int, 32, 1> sort; }\n";
-    assert!(message(&cuda(sort, &[])).unwrap().contains("Of cub there is what docs/cuda.md lists"));
+    let runs = "#include <cub/cub.cuh>\nextern \"C\" __global__ void k() { cub::BlockRunLengthDecode<int, 32, 1, 1> runs; }\n";
+    assert!(message(&cuda(runs, &[])).unwrap().contains("Of cub there is what docs/cuda.md lists"));
     let heap = "extern \"C\" __global__ void k(void **p) { *p = malloc(4); }\n";
     assert!(message(&cuda(heap, &[])).unwrap().contains("asked for in the manifest, as `scratch`"));
 }

@@ -33,8 +33,8 @@ const HEADERS: [(&[&str], &str); 14] = [
     ),
     (
         &["cub/"],
-        "Of cub there is what warps and blocks do together, where clang compiles: reductions, scans, loads and stores of tiles, radix sort \
-         (docs/cuda.md). What host code calls is not there.",
+        "Of cub there is what warps and blocks do together, where clang compiles: reductions, scans, sorts, exchanges, loads and stores of \
+         tiles (docs/cuda.md). What host code calls is not there.",
     ),
     (
         &["thrust/"],
@@ -110,8 +110,8 @@ const SIGNS: [(&str, &str); 8] = [
     ("'main'", HOST),
     (
         "in namespace 'cub'",
-        "Of cub there is what docs/cuda.md lists: reductions, scans and radix sorts of blocks, reductions and scans of warps, and what loads and \
-         stores a block's items.",
+        "Of cub there is what docs/cuda.md lists: reductions, scans, sorts and exchanges of warps and blocks, and what loads, stores, compares and \
+         counts their items. What host code calls is not there.",
     ),
     ("'block_tile_memory'", TILES),
     ("a tile has 1, 2, 4, 8, 16 or 32 threads", TILES),

@@ -38,4 +38,15 @@ template <int Threads> TRIBUNAL_DEVICE unsigned int tribunal_lanes_of(int block)
     return there & part;
 }
 
+// Who shares memory: a block, or a part of a warp. What one wrote before `sync` the others may read behind it.
+struct tribunal_block {
+    static TRIBUNAL_MEMBER void sync() { __syncthreads(); }
+};
+template <int Threads> struct tribunal_part {
+    static TRIBUNAL_MEMBER int lane() { return (int)(LaneId() % Threads); }
+    static TRIBUNAL_MEMBER void sync() {
+        __syncwarp(tribunal_lanes_of<Threads>((int)(blockDim.x * blockDim.y * blockDim.z)));
+    }
+};
+
 }

@@ -1,9 +1,14 @@
-// Pairs of a key and a value, and nothing.
+// Pairs of a key and a value, memory of a type that nothing constructs, and nothing.
 #pragma once
 
 namespace cub {
 
 struct NullType {};
+
+template <class T> struct Uninitialized {
+    alignas(T) unsigned char tribunal_bytes[sizeof(T)];
+    TRIBUNAL_BOTH T &Alias() { return reinterpret_cast<T &>(*this); }
+};
 
 template <class K, class V> struct KeyValuePair {
     typedef K Key;

@@ -1,28 +1,39 @@
-// A tile of memory, so many items to a thread: one behind the other, or, striped, a block's width apart.
+// A tile of memory, so many items to a thread: one behind the other, or, striped, a block's or a warp's width apart.
 #pragma once
-#include "../util_ptx.cuh"
+#include "../../type_traits"
+#include "../thread/thread_load.cuh"
+#include "block_exchange.cuh"
 
 namespace cub {
 
-template <class T, int Items> TRIBUNAL_DEVICE void LoadDirectBlocked(int linear, const T *from, T (&items)[Items], int valid) {
-#pragma unroll
-    for (int item = 0; item < Items; item++) {
-        if (linear * Items + item < valid) items[item] = from[linear * Items + item];
+// Each way of the items of a thread: where its first one lies, and how far they are apart.
+#define TRIBUNAL_LOAD_DIRECT(name, more, first, apart)                                                         \
+    template <more class T, int Items, class From>                                                             \
+    TRIBUNAL_DEVICE void name(int linear, From from, T (&items)[Items]) {                                      \
+        _Pragma("unroll") for (int item = 0; item < Items; item++) items[item] = from[(first) + item * (apart)]; \
+    }                                                                                                          \
+    template <more class T, int Items, class From>                                                             \
+    TRIBUNAL_DEVICE void name(int linear, From from, T (&items)[Items], int valid) {                           \
+        _Pragma("unroll") for (int item = 0; item < Items; item++) {                                           \
+            if ((first) + item * (apart) < valid) items[item] = from[(first) + item * (apart)];                \
+        }                                                                                                      \
+    }                                                                                                          \
+    template <more class T, class Default, int Items, class From>                                              \
+    TRIBUNAL_DEVICE void name(int linear, From from, T (&items)[Items], int valid, Default other) {            \
+        _Pragma("unroll") for (int item = 0; item < Items; item++) {                                           \
+            if ((first) + item * (apart) < valid) {                                                            \
+                items[item] = from[(first) + item * (apart)];                                                  \
+            } else {                                                                                           \
+                items[item] = other;                                                                           \
+            }                                                                                                  \
+        }                                                                                                      \
     }
-}
-template <class T, int Items> TRIBUNAL_DEVICE void LoadDirectBlocked(int linear, const T *from, T (&items)[Items]) {
-    LoadDirectBlocked(linear, from, items, 0x7fffffff);
-}
-template <int Threads, class T, int Items>
-TRIBUNAL_DEVICE void LoadDirectStriped(int linear, const T *from, T (&items)[Items], int valid) {
-#pragma unroll
-    for (int item = 0; item < Items; item++) {
-        if (linear + item * Threads < valid) items[item] = from[linear + item * Threads];
-    }
-}
-template <int Threads, class T, int Items> TRIBUNAL_DEVICE void LoadDirectStriped(int linear, const T *from, T (&items)[Items]) {
-    LoadDirectStriped<Threads>(linear, from, items, 0x7fffffff);
-}
+#define TRIBUNAL_THREADS int Threads,
+TRIBUNAL_LOAD_DIRECT(LoadDirectBlocked, , linear * Items, 1)
+TRIBUNAL_LOAD_DIRECT(LoadDirectStriped, TRIBUNAL_THREADS, linear, Threads)
+TRIBUNAL_LOAD_DIRECT(LoadDirectWarpStriped, , linear / 32 * 32 * Items + linear % 32, 32)
+#undef TRIBUNAL_THREADS
+#undef TRIBUNAL_LOAD_DIRECT
 // In as few accesses as a thread can, of 16 bytes at most; where the memory does not lie for that, one by one.
 template <class T, int Items> TRIBUNAL_DEVICE void LoadDirectBlockedVectorized(int linear, const T *from, T (&items)[Items]) {
     constexpr size_t bytes = sizeof(T) * Items, part = bytes % 16 == 0 ? 16 : bytes % 8 == 0 ? 8 : 4;
@@ -33,34 +44,9 @@ template <class T, int Items> TRIBUNAL_DEVICE void LoadDirectBlockedVectorized(i
         LoadDirectBlocked(0, from, items);
     }
 }
-
-// Items of threads that change between blocked and striped, through shared memory.
-template <class T, int Items, int Threads, bool Warps> struct tribunal_exchange {
-    static constexpr int WIDTH = Warps ? 32 : Threads;
-    static TRIBUNAL_MEMBER void sync() {
-        if constexpr (Warps) {
-            __syncwarp();
-        } else {
-            __syncthreads();
-        }
-    }
-    static TRIBUNAL_MEMBER void to_blocked(T *room, int linear, T (&items)[Items]) {
-        room += linear / WIDTH * WIDTH * Items;
-#pragma unroll
-        for (int item = 0; item < Items; item++) room[linear % WIDTH + item * WIDTH] = items[item];
-        sync();
-#pragma unroll
-        for (int item = 0; item < Items; item++) items[item] = room[linear % WIDTH * Items + item];
-    }
-    static TRIBUNAL_MEMBER void to_striped(T *room, int linear, T (&items)[Items]) {
-        room += linear / WIDTH * WIDTH * Items;
-#pragma unroll
-        for (int item = 0; item < Items; item++) room[linear % WIDTH * Items + item] = items[item];
-        sync();
-#pragma unroll
-        for (int item = 0; item < Items; item++) items[item] = room[linear % WIDTH + item * WIDTH];
-    }
-};
+// Only of memory of the items' own type can several be read at once.
+template <class T, class From>
+inline constexpr bool tribunal_reads = std::is_same<From, T *>::value || std::is_same<From, const T *>::value;
 
 enum BlockLoadAlgorithm {
     BLOCK_LOAD_DIRECT,
@@ -77,14 +63,17 @@ class BlockLoad {
     static constexpr bool WARPS = Algorithm == BLOCK_LOAD_WARP_TRANSPOSE || Algorithm == BLOCK_LOAD_WARP_TRANSPOSE_TIMESLICED;
     static constexpr bool TRANSPOSES = WARPS || Algorithm == BLOCK_LOAD_TRANSPOSE;
     static_assert(!WARPS || THREADS % 32 == 0, "who goes by warps has whole warps");
+    typedef BlockExchange<T, X, Items, false, Y, Z> Exchange;
+
+    struct Nothing {};
 
   public:
     struct TempStorage {
-        alignas(T) unsigned char tribunal_bytes[TRANSPOSES ? sizeof(T) * THREADS * Items : 1];
+        std::conditional_t<TRANSPOSES, typename Exchange::TempStorage, Nothing> tribunal_room;
     };
 
   private:
-    T *room;
+    TempStorage &storage;
     int linear;
 
     static TRIBUNAL_MEMBER TempStorage &own() {
@@ -92,35 +81,31 @@ class BlockLoad {
         return storage;
     }
 
-  public:
-    TRIBUNAL_MEMBER explicit BlockLoad(TempStorage &storage)
-        : room(reinterpret_cast<T *>(storage.tribunal_bytes)), linear(RowMajorTid(X, Y, Z)) {}
-    TRIBUNAL_MEMBER BlockLoad() : BlockLoad(own()) {}
-
     // What is not `valid` is not loaded; who transposes moves what was there.
-    TRIBUNAL_MEMBER void Load(const T *from, T (&items)[Items], int valid) {
-        if constexpr (TRANSPOSES) {
-            constexpr int width = WARPS ? 32 : THREADS;
-            int first = linear / width * width * Items;
-            LoadDirectStriped<width>(linear % width, from + first, items, valid - first);
-            tribunal_exchange<T, Items, THREADS, WARPS>::to_blocked(room, linear, items);
+    template <class From, class... Valid> TRIBUNAL_MEMBER void load(From from, T (&items)[Items], Valid... valid) {
+        if constexpr (WARPS) {
+            LoadDirectWarpStriped(linear, from, items, valid...);
+            Exchange(storage.tribunal_room).WarpStripedToBlocked(items);
+        } else if constexpr (TRANSPOSES) {
+            LoadDirectStriped<THREADS>(linear, from, items, valid...);
+            Exchange(storage.tribunal_room).StripedToBlocked(items);
         } else if constexpr (Algorithm == BLOCK_LOAD_STRIPED) {
-            LoadDirectStriped<THREADS>(linear, from, items, valid);
-        } else {
-            LoadDirectBlocked(linear, from, items, valid);
-        }
-    }
-    TRIBUNAL_MEMBER void Load(const T *from, T (&items)[Items]) {
-        if constexpr (Algorithm == BLOCK_LOAD_VECTORIZE) {
+            LoadDirectStriped<THREADS>(linear, from, items, valid...);
+        } else if constexpr (Algorithm == BLOCK_LOAD_VECTORIZE && sizeof...(Valid) == 0 && tribunal_reads<T, From>) {
             LoadDirectBlockedVectorized(linear, from, items);
         } else {
-            Load(from, items, THREADS * Items);
+            LoadDirectBlocked(linear, from, items, valid...);
         }
     }
-    template <class Default> TRIBUNAL_MEMBER void Load(const T *from, T (&items)[Items], int valid, Default other) {
-#pragma unroll
-        for (T &item : items) item = other;
-        Load(from, items, valid);
+
+  public:
+    TRIBUNAL_MEMBER explicit BlockLoad(TempStorage &storage) : storage(storage), linear(RowMajorTid(X, Y, Z)) {}
+    TRIBUNAL_MEMBER BlockLoad() : BlockLoad(own()) {}
+
+    template <class From> TRIBUNAL_MEMBER void Load(From from, T (&items)[Items]) { load(from, items); }
+    template <class From> TRIBUNAL_MEMBER void Load(From from, T (&items)[Items], int valid) { load(from, items, valid); }
+    template <class From, class Default> TRIBUNAL_MEMBER void Load(From from, T (&items)[Items], int valid, Default other) {
+        load(from, items, valid, other);
     }
 };
 

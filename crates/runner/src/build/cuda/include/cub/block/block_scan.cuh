@@ -56,6 +56,15 @@ template <class T, int X, BlockScanAlgorithm = BLOCK_SCAN_RAKING, int Y = 1, int
         __syncthreads();
         return totals[WARPS];
     }
+    // What comes before this thread, where the callback says what comes before the block.
+    template <class Operator, class Prefix>
+    TRIBUNAL_MEMBER T behind(T value, T &inclusive, Operator operation, Prefix &prefix) {
+        T exclusive, aggregate;
+        scan(value, inclusive, exclusive, operation, aggregate);
+        T before = before_all(prefix, aggregate);
+        inclusive = operation(before, inclusive);
+        return linear == 0 ? before : operation(before, exclusive);
+    }
     template <int Items, class Operator> static TRIBUNAL_MEMBER T together(T (&inputs)[Items], Operator operation) {
         T all = inputs[0];
 #pragma unroll
@@ -97,6 +106,59 @@ template <class T, int X, BlockScanAlgorithm = BLOCK_SCAN_RAKING, int Y = 1, int
         T aggregate;
         InclusiveScan(inputs, outputs, operation, aggregate);
     }
+    template <class Operator, class Prefix>
+    TRIBUNAL_MEMBER void InclusiveScan(T input, T &output, Operator operation, Prefix &prefix) {
+        T inclusive;
+        behind(input, inclusive, operation, prefix);
+        output = inclusive;
+    }
+    template <int Items, class Operator, class Prefix>
+    TRIBUNAL_MEMBER void InclusiveScan(T (&inputs)[Items], T (&outputs)[Items], Operator operation, Prefix &prefix) {
+        T inclusive;
+        spread(inputs, outputs, true, behind(together(inputs, operation), inclusive, operation, prefix), true, operation);
+    }
+    // The aggregate is of the inputs alone.
+    template <int Items, class Operator>
+    TRIBUNAL_MEMBER void InclusiveScan(T (&inputs)[Items], T (&outputs)[Items], T initial, Operator operation, T &aggregate) {
+        T inclusive, exclusive;
+        scan(together(inputs, operation), inclusive, exclusive, operation, aggregate);
+        spread(inputs, outputs, true, linear == 0 ? initial : operation(initial, exclusive), true, operation);
+    }
+    template <int Items, class Operator>
+    TRIBUNAL_MEMBER void InclusiveScan(T (&inputs)[Items], T (&outputs)[Items], T initial, Operator operation) {
+        T aggregate;
+        InclusiveScan(inputs, outputs, initial, operation, aggregate);
+    }
+    // Without an initial value, the first output of the first thread means nothing.
+    template <class Operator> TRIBUNAL_MEMBER void ExclusiveScan(T input, T &output, Operator operation, T &aggregate) {
+        T inclusive;
+        scan(input, inclusive, output, operation, aggregate);
+    }
+    template <class Operator> TRIBUNAL_MEMBER void ExclusiveScan(T input, T &output, Operator operation) {
+        T aggregate;
+        ExclusiveScan(input, output, operation, aggregate);
+    }
+    template <int Items, class Operator>
+    TRIBUNAL_MEMBER void ExclusiveScan(T (&inputs)[Items], T (&outputs)[Items], Operator operation, T &aggregate) {
+        T inclusive, exclusive;
+        scan(together(inputs, operation), inclusive, exclusive, operation, aggregate);
+        spread(inputs, outputs, linear > 0, exclusive, false, operation);
+    }
+    template <int Items, class Operator>
+    TRIBUNAL_MEMBER void ExclusiveScan(T (&inputs)[Items], T (&outputs)[Items], Operator operation) {
+        T aggregate;
+        ExclusiveScan(inputs, outputs, operation, aggregate);
+    }
+    template <class Operator, class Prefix>
+    TRIBUNAL_MEMBER void ExclusiveScan(T input, T &output, Operator operation, Prefix &prefix) {
+        T inclusive;
+        output = behind(input, inclusive, operation, prefix);
+    }
+    template <int Items, class Operator, class Prefix>
+    TRIBUNAL_MEMBER void ExclusiveScan(T (&inputs)[Items], T (&outputs)[Items], Operator operation, Prefix &prefix) {
+        T inclusive;
+        spread(inputs, outputs, true, behind(together(inputs, operation), inclusive, operation, prefix), false, operation);
+    }
     template <class Operator> TRIBUNAL_MEMBER void ExclusiveScan(T input, T &output, T initial, Operator operation, T &aggregate) {
         T inclusive, exclusive;
         scan(input, inclusive, exclusive, operation, aggregate);
@@ -121,9 +183,10 @@ template <class T, int X, BlockScanAlgorithm = BLOCK_SCAN_RAKING, int Y = 1, int
     TRIBUNAL_MEMBER void InclusiveSum(T input, T &output) { InclusiveScan(input, output, cub::Sum()); }
     TRIBUNAL_MEMBER void InclusiveSum(T input, T &output, T &aggregate) { InclusiveScan(input, output, cub::Sum(), aggregate); }
     template <class Prefix> TRIBUNAL_MEMBER void InclusiveSum(T input, T &output, Prefix &prefix) {
-        T inclusive, exclusive, aggregate;
-        scan(input, inclusive, exclusive, cub::Sum(), aggregate);
-        output = before_all(prefix, aggregate) + inclusive;
+        InclusiveScan(input, output, cub::Sum(), prefix);
+    }
+    template <int Items, class Prefix> TRIBUNAL_MEMBER void InclusiveSum(T (&inputs)[Items], T (&outputs)[Items], Prefix &prefix) {
+        InclusiveScan(inputs, outputs, cub::Sum(), prefix);
     }
     template <int Items> TRIBUNAL_MEMBER void InclusiveSum(T (&inputs)[Items], T (&outputs)[Items]) {
         InclusiveScan(inputs, outputs, cub::Sum());
@@ -136,10 +199,10 @@ template <class T, int X, BlockScanAlgorithm = BLOCK_SCAN_RAKING, int Y = 1, int
         ExclusiveScan(input, output, T(0), cub::Sum(), aggregate);
     }
     template <class Prefix> TRIBUNAL_MEMBER void ExclusiveSum(T input, T &output, Prefix &prefix) {
-        T inclusive, exclusive, aggregate;
-        scan(input, inclusive, exclusive, cub::Sum(), aggregate);
-        T before = before_all(prefix, aggregate);
-        output = linear == 0 ? before : before + exclusive;
+        ExclusiveScan(input, output, cub::Sum(), prefix);
+    }
+    template <int Items, class Prefix> TRIBUNAL_MEMBER void ExclusiveSum(T (&inputs)[Items], T (&outputs)[Items], Prefix &prefix) {
+        ExclusiveScan(inputs, outputs, cub::Sum(), prefix);
     }
     template <int Items> TRIBUNAL_MEMBER void ExclusiveSum(T (&inputs)[Items], T (&outputs)[Items]) {
         ExclusiveScan(inputs, outputs, T(0), cub::Sum());

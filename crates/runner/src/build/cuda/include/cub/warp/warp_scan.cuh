@@ -29,21 +29,43 @@ template <class T, int Threads = 32, int = 0> class WarpScan {
         InclusiveScan(input, output, operation);
         aggregate = last(output);
     }
-    // Of the first lane the output means nothing.
+    template <class Operator> TRIBUNAL_MEMBER void InclusiveScan(T input, T &output, T initial, Operator operation) {
+        InclusiveScan(input, output, operation);
+        output = operation(initial, output);
+    }
+    // The aggregate is of the inputs alone.
+    template <class Operator>
+    TRIBUNAL_MEMBER void InclusiveScan(T input, T &output, T initial, Operator operation, T &aggregate) {
+        InclusiveScan(input, output, operation, aggregate);
+        output = operation(initial, output);
+    }
+    // Both at once. Of the first lane what comes before it means nothing, if there is no initial value.
+    template <class Operator> TRIBUNAL_MEMBER void Scan(T input, T &inclusive, T &exclusive, Operator operation) {
+        InclusiveScan(input, inclusive, operation);
+        exclusive = ShuffleUp<Threads>(inclusive, 1, 0, lanes);
+    }
+    template <class Operator>
+    TRIBUNAL_MEMBER void Scan(T input, T &inclusive, T &exclusive, T initial, Operator operation) {
+        Scan(input, inclusive, exclusive, operation);
+        inclusive = operation(initial, inclusive);
+        exclusive = lane() == 0 ? initial : operation(initial, exclusive);
+    }
     template <class Operator> TRIBUNAL_MEMBER void ExclusiveScan(T input, T &output, Operator operation) {
         T inclusive;
-        InclusiveScan(input, inclusive, operation);
-        output = ShuffleUp<Threads>(inclusive, 1, 0, lanes);
+        Scan(input, inclusive, output, operation);
+    }
+    template <class Operator> TRIBUNAL_MEMBER void ExclusiveScan(T input, T &output, Operator operation, T &aggregate) {
+        T inclusive;
+        Scan(input, inclusive, output, operation);
+        aggregate = last(inclusive);
     }
     template <class Operator> TRIBUNAL_MEMBER void ExclusiveScan(T input, T &output, T initial, Operator operation) {
-        ExclusiveScan(input, output, operation);
-        output = lane() == 0 ? initial : operation(initial, output);
+        T inclusive;
+        Scan(input, inclusive, output, initial, operation);
     }
     template <class Operator>
     TRIBUNAL_MEMBER void ExclusiveScan(T input, T &output, T initial, Operator operation, T &aggregate) {
-        T inclusive;
-        InclusiveScan(input, inclusive, operation, aggregate);
-        output = ShuffleUp<Threads>(inclusive, 1, 0, lanes);
+        ExclusiveScan(input, output, operation, aggregate);
         output = lane() == 0 ? initial : operation(initial, output);
     }
     TRIBUNAL_MEMBER void InclusiveSum(T input, T &output) { InclusiveScan(input, output, cub::Sum()); }
