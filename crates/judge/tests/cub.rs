@@ -66,12 +66,12 @@ fn warps(module: &Module) {
     // A segment of a part that is so wide, of who begins it.
     let headed = |i: usize, width: usize| {
         let end = i / width * width + width;
-        let begins = i % width == 0 || flagged(i);
+        let begins = i.is_multiple_of(width) || flagged(i);
         begins.then(|| &input[i..(i + 1..end).find(|&other| flagged(other)).unwrap_or(end)])
     };
     let tailed = |i: usize, width: usize| {
         let end = i / width * width + width;
-        let begins = i % width == 0 || flagged(i - 1);
+        let begins = i.is_multiple_of(width) || flagged(i - 1);
         begins.then(|| &input[i..(i..end).find(|&other| flagged(other)).map_or(end, |last| last + 1)])
     };
     for (i, mine) in out.chunks(13).enumerate() {
@@ -214,7 +214,7 @@ fn neighbours(module: &Module) {
     let input: Vec<i32> = numbers(ALL).into_iter().map(|value| value / 12).collect();
     let out = on_ints(module, "neighbours", 80, &input, &[16 * ALL]).remove(0);
     let any = |_: usize| true;
-    let even = |place: usize| place % 2 == 0;
+    let even = |place: usize| place.is_multiple_of(2);
     let head = |j: usize, given: Option<i32>, looks: &dyn Fn(usize) -> bool| {
         let before = if j == 0 { given } else { Some(input[j - 1]) };
         i32::from(before.is_none_or(|before| before != input[j] && looks(j)))

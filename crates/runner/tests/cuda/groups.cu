@@ -45,14 +45,14 @@ static_assert(alignof(Aligned<float, 8>) == 16 && alignof(Aligned<float, 2>) == 
 template <class T> __device__ T turned(T x) {
     __shared__ alignas(16) T behind[2][32];
     alignas(16) __shared__ T before[32];
-    static __shared__ alignas(T) unsigned char bytes[sizeof(T)];
+    alignas(T) static __shared__ unsigned char bytes[sizeof(T)];
     behind[0][threadIdx.x] = x;
     before[threadIdx.x] = x;
     bytes[0] = 0;
     __syncthreads();
     return behind[0][31 - threadIdx.x] + before[threadIdx.x] + bytes[0];
 }
-extern __shared__ alignas(128) unsigned char dynamic[];
+extern __shared__ __align__(128) unsigned char dynamic[];
 extern "C" __global__ void aligned(float *x) {
     x[threadIdx.x] = turned(x[threadIdx.x]) + turned((double)x[threadIdx.x]) + dynamic[threadIdx.x];
 }
