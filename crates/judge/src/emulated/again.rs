@@ -194,6 +194,9 @@ impl Emulated {
 
 /// In which elements an output is another, and what the first of them was and is.
 fn how_they_differ(spec: &TensorSpec, first: &memory::Buffer, second: &memory::Buffer) -> String {
+    if !first.is_written_like(second) {
+        return ": another part of it is written".to_owned();
+    }
     let size = spec.dtype.size_bytes();
     let mut elements: Vec<usize> = first.differing(second).map(|byte| byte / size).collect();
     elements.dedup();
@@ -238,5 +241,10 @@ mod tests {
         let spec = TensorSpec::new(DType::Float16, [2]);
         let told = how_they_differ(&spec, &halves([1.0, f32::NAN]), &halves([1.0, 0.5]));
         assert_eq!(told, ": 1 of 2 elements, first element 1: NaN, then 0.5");
+        let unwritten = memory::Buffer::empty("y", memory::Role::Output, 2, 4);
+        assert_eq!(
+            how_they_differ(&spec, &halves([1.0, 0.5]), &unwritten),
+            ": another part of it is written"
+        );
     }
 }

@@ -439,7 +439,9 @@ struct Doubled {
 extern "C" __global__ void alone(const int *in, int *out, Wide *wide, Narrow *narrow, float4 *vectors) {
     int i = threadIdx.x, all[4], *mine = out + 10 * i;
     cub::LoadDirectBlocked(i, in, all);
-    mine[0] = cub::ThreadReduce(all, Plus());
+    // A view of so many is as large as a pointer.
+    std::span<int, 4> view(all);
+    mine[0] = i % 2 ? cub::ThreadReduce(view, Plus()) : cub::ThreadReduce(all, Plus());
     mine[1] = (int)cub::ThreadReduce(all, Tail(), 7);
     mine[2] = cub::ThreadLoad<cub::LOAD_CG>(in + i);
     mine[3] = cub::ThreadLoad<cub::LOAD_VOLATILE>(in + i) + cub::ThreadLoad<cub::LOAD_DEFAULT>(in + i);

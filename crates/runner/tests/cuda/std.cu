@@ -32,6 +32,10 @@ static_assert(lib::invocable<lib::plus<int>, int, int> && !lib::invocable<lib::p
 static_assert(!lib::predicate<int, int> && lib::equality_comparable<int> && !lib::equality_comparable<Base> && lib::totally_ordered<float>);
 static_assert(lib::copy_constructible<int> && lib::default_initializable<float> && lib::constructible_from<float, int>);
 
+// Of a view whose size is known when it runs nobody knows whether it has as many.
+static_assert(lib::convertible_to<lib::span<int, 4>, lib::span<int>> && !lib::convertible_to<lib::span<int>, lib::span<int, 4>>);
+static_assert(lib::constructible_from<lib::span<int, 4>, lib::span<int>> && !lib::constructible_from<lib::span<int, 3>, lib::span<int, 4>>);
+
 static_assert(cuda::ceil_div(7, 2) == 4 && cuda::ceil_div(8u, 2) == 4 && cuda::ceil_div(0, 3) == 0 && cuda::ceil_div(0xFFFFFFFFu, 2u) == 0x80000000u);
 static_assert(cuda::round_up(13, 8) == 16 && cuda::round_up(16, 8) == 16 && cuda::round_down(13, 8) == 8);
 static_assert(cuda::is_power_of_two(64) && !cuda::is_power_of_two(0) && !cuda::is_power_of_two(6u));
@@ -161,6 +165,9 @@ extern "C" __global__ void maybe(const int *in, int *out) {
     half = 3;
     none.swap(half);
     mine[7] = none.value() * 10 + half.has_value();
+    // No number that is 0.
+    none = {};
+    mine[7] += none.has_value() * 100;
     {
         lib::optional<Counted> one(lib::in_place, &alive, value), two(one), three;
         three = two;
@@ -189,7 +196,7 @@ template <class T> __device__ void complexes(const T *in, T *out) {
     mine[9] = std::exp(a);
     mine[10] = std::log(a);
     mine[11] = std::sqrt(a);
-    mine[12] = std::pow(a, C(2));
+    mine[12] = threadIdx.x % 2 ? std::pow(a, 2) : std::pow(a, C(2));
     mine[13] = std::sin(a) * std::sin(a) + std::cos(a) * std::cos(a);
     C sum = a;
     sum += b;

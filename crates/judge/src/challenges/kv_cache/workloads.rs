@@ -24,7 +24,7 @@ const CHUNK: usize = 512;
 /// Tokens that a play decodes and times, after one that it does not.
 const DECODED: usize = 4;
 
-/// The same of a play whose peak is weighed: no token needs more than the one before it.
+/// The same of a play whose peak is weighed: a token needs hardly more than the one before it.
 const DECODED_WEIGHED: usize = 1;
 
 /// Tokens of each sequence of a cache that is weighed: it is full.

@@ -78,6 +78,7 @@ template <class T, int X, int Items, bool Slices = false, int Y = 1, int Z = 1, 
         Block::to_striped(room, linear, from, to);
     }
     template <class U> TRIBUNAL_MEMBER void WarpStripedToBlocked(const T (&from)[Items], U (&to)[Items]) {
+        begin();
         Warp::to_blocked(of_warp(), linear % 32, from, to);
     }
     template <class U> TRIBUNAL_MEMBER void BlockedToWarpStriped(const T (&from)[Items], U (&to)[Items]) {

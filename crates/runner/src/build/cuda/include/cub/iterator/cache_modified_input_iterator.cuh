@@ -1,16 +1,18 @@
 // What looks like a pointer to values, and reads them with a hint how they are cached; and values that are calculated where they are read.
 #pragma once
+#include "../../iterator"
 #include "../thread/thread_load.cuh"
 
 namespace cub {
 
-// All that a random access iterator has, of one that can be moved and read.
+// What one can be moved by and read.
 template <class Self, class Value, class Offset> struct tribunal_iterator {
     typedef Self self_type;
     typedef Offset difference_type;
     typedef Value value_type;
     typedef Value reference;
     typedef Value *pointer;
+    typedef std::random_access_iterator_tag iterator_category;
 
     TRIBUNAL_BOTH Self &self() { return static_cast<Self &>(*this); }
     TRIBUNAL_BOTH const Self &self() const { return static_cast<const Self &>(*this); }
