@@ -2,9 +2,13 @@
 
 use half::bf16;
 
+#[cfg(feature = "layer_norm")]
+use crate::layer_norm::{BackwardPass, ForwardPass};
 use crate::simd::{Op, Token, dispatch};
 
 pub(crate) mod sealed {
+    #[cfg(feature = "layer_norm")]
+    use crate::layer_norm::{BackwardPass, ForwardPass};
     use crate::simd::{Op, Token};
 
     #[expect(private_interfaces, private_bounds, reason = "only this crate can name the trait")]
@@ -12,6 +16,18 @@ pub(crate) mod sealed {
         /// Runs `op` inside a function compiled for the instruction set of `token`: the only place where dispatch
         /// happens.
         fn dispatch<O: Op<Self>>(token: Token, op: O)
+        where
+            Self: super::Element;
+
+        /// Layer normalisation behind its checks, compiled here and not by each crate that calls it.
+        #[cfg(feature = "layer_norm")]
+        fn forward(pass: ForwardPass<'_, Self>)
+        where
+            Self: super::Element;
+
+        /// Its gradients, likewise.
+        #[cfg(feature = "layer_norm")]
+        fn backward(pass: BackwardPass<'_, Self>)
         where
             Self: super::Element;
     }
@@ -87,6 +103,18 @@ macro_rules! element {
         impl sealed::Sealed for $element {
             fn dispatch<O: Op<$element>>(token: Token, op: O) {
                 dispatch!(token, op)
+            }
+
+            #[cfg(feature = "layer_norm")]
+            #[inline(never)]
+            fn forward(pass: ForwardPass<'_, $element>) {
+                pass.run();
+            }
+
+            #[cfg(feature = "layer_norm")]
+            #[inline(never)]
+            fn backward(pass: BackwardPass<'_, $element>) {
+                pass.run();
             }
         }
     };

@@ -60,12 +60,15 @@ pub fn backward<T: Element>(
     check_length("dbeta", outputs.dbeta, shape.cols)?;
     let token = token(options.isa)?;
     let streams = options.stores.streams(size_of_val(inputs.x));
-    run(shape, inputs, outputs, Plan { streams, token });
+    T::backward(Pass { shape, inputs, outputs, streams, token });
     Ok(())
 }
 
-#[derive(Clone, Copy)]
-struct Plan {
+/// A backward pass whose arguments were checked.
+pub(crate) struct Pass<'a, T: Element> {
+    shape: Shape,
+    inputs: BackwardInputs<'a, T>,
+    outputs: BackwardOutputs<'a, T>,
     streams: bool,
     token: Token,
 }
@@ -103,47 +106,57 @@ impl PartialLayout {
 /// How many columns of `dgamma` and `dbeta` a thread sums over all blocks at a time.
 const REDUCE_COLS: usize = 64;
 
-fn run<T: Element>(shape: Shape, inputs: BackwardInputs<'_, T>, outputs: BackwardOutputs<'_, T>, plan: Plan) {
-    let Shape { rows, cols } = shape;
-    let layout = PartialLayout::new::<T::Acc>(cols);
-    let block_rows = block_rows(shape);
-    with_scratch(rows.div_ceil(block_rows) * layout.block, |partials: &mut [T::Acc]| {
-        let block = |first_row: usize, dx: &mut [T], partial: &mut [T::Acc]| {
-            let rows = dx.len() / cols;
-            let (elements, statistics) =
-                (first_row * cols..(first_row + rows) * cols, first_row..first_row + rows);
-            let inputs = BackwardInputs {
-                dy: &inputs.dy[elements.clone()],
-                x: &inputs.x[elements],
-                mean: &inputs.mean[statistics.clone()],
-                rstd: &inputs.rstd[statistics],
-                gamma: inputs.gamma,
+impl<T: Element> Pass<'_, T> {
+    /// Both stages, on the threads of the current pool.
+    pub(crate) fn run(self) {
+        let Pass { shape, inputs, outputs, streams, token } = self;
+        let Shape { rows, cols } = shape;
+        let layout = PartialLayout::new::<T::Acc>(cols);
+        let block_rows = block_rows(shape);
+        with_scratch(rows.div_ceil(block_rows) * layout.block, |partials: &mut [T::Acc]| {
+            let block = |first_row: usize, dx: &mut [T], partial: &mut [T::Acc]| {
+                let rows = dx.len() / cols;
+                let (elements, statistics) =
+                    (first_row * cols..(first_row + rows) * cols, first_row..first_row + rows);
+                let inputs = BackwardInputs {
+                    dy: &inputs.dy[elements.clone()],
+                    x: &inputs.x[elements],
+                    mean: &inputs.mean[statistics.clone()],
+                    rstd: &inputs.rstd[statistics],
+                    gamma: inputs.gamma,
+                };
+                T::dispatch(token, Block { cols, inputs, dx, partial, streams });
             };
-            T::dispatch(plan.token, Block { cols, inputs, dx, partial, streams: plan.streams });
-        };
-        let reduce = |first_col: usize, dgamma: &mut [T], dbeta: &mut [T], partials: &[T::Acc]| {
-            T::dispatch(plan.token, Reduce { first_col, layout, dgamma, dbeta, partials });
-        };
-        // Not worth a thread below some tens of microseconds of work.
-        if rayon::current_num_threads() == 1 || inputs.x.len() <= 1 << 15 {
-            for (i, (dx, partial)) in
-                outputs.dx.chunks_mut(block_rows * cols).zip(partials.chunks_mut(layout.block)).enumerate()
-            {
-                block(i * block_rows, dx, partial);
+            let reduce = |first_col: usize, dgamma: &mut [T], dbeta: &mut [T], partials: &[T::Acc]| {
+                T::dispatch(token, Reduce { first_col, layout, dgamma, dbeta, partials });
+            };
+            // Not worth a thread below some tens of microseconds of work.
+            if rayon::current_num_threads() == 1 || inputs.x.len() <= 1 << 15 {
+                for (i, (dx, partial)) in outputs
+                    .dx
+                    .chunks_mut(block_rows * cols)
+                    .zip(partials.chunks_mut(layout.block))
+                    .enumerate()
+                {
+                    block(i * block_rows, dx, partial);
+                }
+                reduce(0, outputs.dgamma, outputs.dbeta, partials);
+            } else {
+                (outputs.dx.par_chunks_mut(block_rows * cols), partials.par_chunks_mut(layout.block))
+                    .into_par_iter()
+                    .enumerate()
+                    .for_each(|(i, (dx, partial))| block(i * block_rows, dx, partial));
+                let partials = &*partials;
+                (
+                    outputs.dgamma.par_chunks_mut(4 * REDUCE_COLS),
+                    outputs.dbeta.par_chunks_mut(4 * REDUCE_COLS),
+                )
+                    .into_par_iter()
+                    .enumerate()
+                    .for_each(|(i, (dgamma, dbeta))| reduce(i * 4 * REDUCE_COLS, dgamma, dbeta, partials));
             }
-            reduce(0, outputs.dgamma, outputs.dbeta, partials);
-        } else {
-            (outputs.dx.par_chunks_mut(block_rows * cols), partials.par_chunks_mut(layout.block))
-                .into_par_iter()
-                .enumerate()
-                .for_each(|(i, (dx, partial))| block(i * block_rows, dx, partial));
-            let partials = &*partials;
-            (outputs.dgamma.par_chunks_mut(4 * REDUCE_COLS), outputs.dbeta.par_chunks_mut(4 * REDUCE_COLS))
-                .into_par_iter()
-                .enumerate()
-                .for_each(|(i, (dgamma, dbeta))| reduce(i * 4 * REDUCE_COLS, dgamma, dbeta, partials));
-        }
-    });
+        });
+    }
 }
 
 #[derive(Clone, Copy)]

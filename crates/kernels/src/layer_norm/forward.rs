@@ -53,14 +53,18 @@ pub fn forward<T: Element>(
     }
     let token = token(options.isa)?;
     if len > 0 {
-        run(
-            shape,
-            inputs,
-            outputs,
-            Plan { eps: options.eps, streams: options.stores.streams(size_of_val(inputs.x)), token },
-        );
+        let plan = Plan { eps: options.eps, streams: options.stores.streams(size_of_val(inputs.x)), token };
+        T::forward(Pass { shape, inputs, outputs, plan });
     }
     Ok(())
+}
+
+/// A forward pass whose arguments were checked.
+pub(crate) struct Pass<'a, T: Element> {
+    shape: Shape,
+    inputs: ForwardInputs<'a, T>,
+    outputs: ForwardOutputs<'a, T>,
+    plan: Plan,
 }
 
 #[derive(Clone, Copy)]
@@ -77,27 +81,30 @@ const TASK_ELEMENTS_MIN: usize = 1 << 16;
 /// begins and ends with a group of rows whose passes do not overlap.
 const TASKS_PER_THREAD: usize = 4;
 
-/// Cuts the rows into tasks for the threads of the current pool.
-fn run<T: Element>(shape: Shape, inputs: ForwardInputs<'_, T>, outputs: ForwardOutputs<'_, T>, plan: Plan) {
-    let block = |x, outputs| {
-        T::dispatch(
-            plan.token,
-            Block { cols: shape.cols, inputs: ForwardInputs { x, ..inputs }, outputs, plan },
-        )
-    };
-    let threads = rayon::current_num_threads();
-    // A row's result does not depend on its task, so the number of threads may decide.
-    let task_rows =
-        TASK_ELEMENTS_MIN.div_ceil(shape.cols).max(shape.rows.div_ceil(threads * TASKS_PER_THREAD));
-    let task_rows = task_rows.next_multiple_of(LONG_ROWS);
-    if task_rows >= shape.rows || threads == 1 {
-        return block(inputs.x, outputs);
+impl<T: Element> Pass<'_, T> {
+    /// Cuts the rows into tasks for the threads of the current pool.
+    pub(crate) fn run(self) {
+        let Pass { shape, inputs, outputs, plan } = self;
+        let block = |x, outputs| {
+            T::dispatch(
+                plan.token,
+                Block { cols: shape.cols, inputs: ForwardInputs { x, ..inputs }, outputs, plan },
+            )
+        };
+        let threads = rayon::current_num_threads();
+        // A row's result does not depend on its task, so the number of threads may decide.
+        let task_rows =
+            TASK_ELEMENTS_MIN.div_ceil(shape.cols).max(shape.rows.div_ceil(threads * TASKS_PER_THREAD));
+        let task_rows = task_rows.next_multiple_of(LONG_ROWS);
+        if task_rows >= shape.rows || threads == 1 {
+            return block(inputs.x, outputs);
+        }
+        let task_len = task_rows * shape.cols;
+        (inputs.x.par_chunks(task_len), outputs.y.par_chunks_mut(task_len))
+            .into_par_iter()
+            .zip((outputs.mean.par_chunks_mut(task_rows), outputs.rstd.par_chunks_mut(task_rows)))
+            .for_each(|((x, y), (mean, rstd))| block(x, ForwardOutputs { y, mean, rstd }));
     }
-    let task_len = task_rows * shape.cols;
-    (inputs.x.par_chunks(task_len), outputs.y.par_chunks_mut(task_len))
-        .into_par_iter()
-        .zip((outputs.mean.par_chunks_mut(task_rows), outputs.rstd.par_chunks_mut(task_rows)))
-        .for_each(|((x, y), (mean, rstd))| block(x, ForwardOutputs { y, mean, rstd }));
 }
 
 /// How many rows are worked on at once, by the number of columns. The latency of one row's horizontal sums, root and division

@@ -19,7 +19,9 @@ pub mod check;
 mod forward;
 mod sums;
 
+pub(crate) use backward::Pass as BackwardPass;
 pub use backward::backward;
+pub(crate) use forward::Pass as ForwardPass;
 pub use forward::forward;
 
 use crate::element::Element;
