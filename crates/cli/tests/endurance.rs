@@ -11,7 +11,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::Value;
@@ -70,17 +70,13 @@ const BEYOND_QUICK: &str = "cuda-sixteen-bit-indices";
 /// These take their deadlines.
 const SLOW: [&str; 2] = ["exploits/endless-loop-in-call", "exploits/endless-loop-at-import"];
 
-/// Whoever counts processes and files must be alone; others may judge side by side.
-static ROOM: RwLock<()> = RwLock::new(());
+/// Whoever counts processes and files must be alone.
+static ALONE: Mutex<()> = Mutex::new(());
 
-fn alone() -> RwLockWriteGuard<'static, ()> {
+fn alone() -> MutexGuard<'static, ()> {
     // Whatever loses its parent becomes a child of this process, and is seen.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).expect("orphans can be taken in");
-    ROOM.write().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn beside_others() -> RwLockReadGuard<'static, ()> {
-    ROOM.read().unwrap_or_else(PoisonError::into_inner)
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn number(variable: &str, usual: usize) -> usize {
@@ -574,7 +570,7 @@ fn with_little_room(place: &Place, kib: usize, script: &str) -> Option<std::proc
 
 #[test]
 fn a_full_disk_loses_no_verdict_that_was_kept_and_is_told() {
-    let _others = beside_others();
+    let _alone = alone();
     let place = Place::new();
     let specimens = "$HOUSE/specimens/layer_norm_backward";
     let judge = "judge --effort quick --no-measurements --no-controls --json";
@@ -597,7 +593,7 @@ fn a_full_disk_loses_no_verdict_that_was_kept_and_is_told() {
 
 #[test]
 fn a_full_disk_is_no_fault_of_what_cannot_be_built_on_it() {
-    let _others = beside_others();
+    let _alone = alone();
     let place = Place::new();
     let script = "XDG_CACHE_HOME=$FULL $TRIBUNAL --store $FULL/../kept/store.sqlite judge --effort quick --no-measurements --no-controls --json \
                   $HOUSE/specimens/layer_norm_backward/two-pass-c; echo \"code $?\" >&2";
@@ -611,7 +607,7 @@ fn a_full_disk_is_no_fault_of_what_cannot_be_built_on_it() {
 
 #[test]
 fn a_store_that_others_hold_for_long_spoils_no_judging() {
-    let _others = beside_others();
+    let _alone = alone();
     let place = Place::new();
     let honest = house().join("specimens/layer_norm_backward/plain-numpy");
     assert!(place.judge([honest]).output().expect("it runs").status.success());
@@ -643,7 +639,7 @@ fn a_store_that_others_hold_for_long_spoils_no_judging() {
 
 #[test]
 fn an_interpreter_that_goes_away_is_no_fault_of_who_comes_next() {
-    let _others = beside_others();
+    let _alone = alone();
     let place = Place::new();
     // Caged users may enter the cache; and a place that stays gets its numpy once.
     let folder = tribunal_runner::cache_folder().expect("a cache").join("interpreter-that-goes-away");

@@ -12,6 +12,8 @@
 //! - **Threads come from the current rayon pool.** `ThreadPool::install` chooses how many. Calls of a fraction of a millisecond
 //!   want a pool that their thread belongs to (`ThreadPoolBuilder::use_current_thread`), or wait for another to wake up. From other
 //!   threads such a pool has one thread less, which may leave none.
+//! - **Kernels are compiled here, once for each type.** What is generic over it checks arguments, and hands them to a function
+//!   of a sealed trait that is not; otherwise every crate that calls a kernel would compile all of it again.
 //! - **Results go to the caller's buffers.** Fresh pages for every output cost more than the arithmetic.
 //! - **Each system is a feature**, on unless one asks for fewer: `attention` (with the KV cache and rotary embeddings),
 //!   `layer_norm`, and `softmax_topk` (with sampling).
