@@ -7,7 +7,9 @@ use crate::registers::Registers;
 
 use super::float::flush;
 use super::half;
-use super::lanes::{Longs, Words, ballot, get32, get64, lanes, put_predicate, put32, put64};
+use super::lanes::{
+    Longs, Words, ballot, choose32, choose64, get32, get64, lanes, ones, put_predicate, put32, put64,
+};
 
 /// A comparison by what is computed: whether the operands are swapped, how they are compared, and whether the result is negated.
 struct Form {
@@ -182,8 +184,8 @@ pub fn set(setp: Setp, result: SetResult, inst: &Inst, regs: &mut Registers, mas
         SetResult::F16 => 0x3c00,
         SetResult::Bf16 => 0x3f80,
     };
-    let of = |held: u32, lane: usize| if held >> lane & 1 != 0 { one } else { 0 };
-    let values = lanes!(|lane| of(first, lane) | if pair { of(second, lane) << 16 } else { 0 });
+    let (first, second) = (ones(first), ones(if pair { second } else { 0 }));
+    let values = lanes!(|lane| first[lane] & one | (second[lane] & one) << 16);
     put32(regs, inst.d, mask, values);
 }
 
@@ -197,13 +199,13 @@ pub fn selp(bits: Bits, inst: &Inst, regs: &mut Registers, mask: u32) {
 fn choose(bits: Bits, chosen: u32, inst: &Inst, regs: &mut Registers, mask: u32) {
     match bits {
         Bits::B16 | Bits::B32 => {
-            let (a, b) = (get32(regs, inst.a), get32(regs, inst.b));
-            let values = lanes!(|lane| if chosen & 1 << lane != 0 { a[lane] } else { b[lane] });
+            let (a, b, ones) = (get32(regs, inst.a), get32(regs, inst.b), ones(chosen));
+            let values = lanes!(|lane| choose32(ones[lane], a[lane], b[lane]));
             put32(regs, inst.d, mask, values);
         }
         Bits::B64 => {
-            let (a, b) = (get64(regs, inst.a), get64(regs, inst.b));
-            let values = lanes!(|lane| if chosen & 1 << lane != 0 { a[lane] } else { b[lane] });
+            let (a, b, ones) = (get64(regs, inst.a), get64(regs, inst.b), ones(chosen));
+            let values = lanes!(|lane| choose64(ones[lane], a[lane], b[lane]));
             put64(regs, inst.d, mask, values);
         }
         Bits::Pred => {

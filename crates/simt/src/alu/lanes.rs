@@ -31,29 +31,71 @@ pub fn ballot(of: impl Fn(usize) -> bool) -> u32 {
     bits
 }
 
+/// By each eight lanes of a mask, all ones in those that it holds.
+///
+/// From the mask itself a compiler would make a branch for each lane, as it finds no vector in tests of 32 different bits.
+static CHOICES: [[u32; 8]; 256] = {
+    let mut choices = [[0; 8]; 256];
+    let mut mask = 0;
+    while mask < 256 {
+        let mut lane = 0;
+        while lane < 8 {
+            choices[mask][lane] = if mask >> lane & 1 == 1 { u32::MAX } else { 0 };
+            lane += 1;
+        }
+        mask += 1;
+    }
+    choices
+};
+
+/// All ones in the lanes of a mask, and zeros in the others.
 #[inline(always)]
-fn put<T: Copy>(file: &mut [[T; LANES]], to: Reg, mask: u32, values: [T; LANES]) {
-    // `Reg::NONE` is beyond the file: nobody wants the result.
-    let Some(out) = file.get_mut(to.index()) else { return };
-    if mask == u32::MAX {
-        *out = values;
-        return;
+pub fn ones(mask: u32) -> Words {
+    let mut ones = [0; LANES];
+    for (eight, mask) in ones.chunks_exact_mut(8).zip(mask.to_le_bytes()) {
+        eight.copy_from_slice(&CHOICES[usize::from(mask)]);
     }
-    for lane in 0..LANES {
-        out[lane] = if mask & 1 << lane != 0 { values[lane] } else { out[lane] };
-    }
+    ones
+}
+
+/// A word by whether its lane [is chosen](ones).
+#[inline(always)]
+pub fn choose32(one: u32, yes: u32, no: u32) -> u32 {
+    yes & one | no & !one
+}
+
+/// Two words by whether their lane [is chosen](ones).
+#[inline(always)]
+pub fn choose64(one: u32, yes: u64, no: u64) -> u64 {
+    let one = i64::from(one as i32) as u64;
+    yes & one | no & !one
+}
+
+macro_rules! put {
+    ($file:expr, $to:ident, $mask:ident, $values:ident, $choose:ident) => {
+        // `Reg::NONE` is beyond the file: nobody wants the result.
+        let Some(out) = $file.get_mut($to.index()) else { return };
+        if $mask == u32::MAX {
+            *out = $values;
+            return;
+        }
+        let ones = ones($mask);
+        for lane in 0..LANES {
+            out[lane] = $choose(ones[lane], $values[lane], out[lane]);
+        }
+    };
 }
 
 /// Writes a register of 32 bits.
 #[inline(always)]
 pub fn put32(regs: &mut Registers, to: Reg, mask: u32, values: Words) {
-    put(&mut regs.w32, to, mask, values);
+    put!(regs.w32, to, mask, values, choose32);
 }
 
 /// Writes a register of 64 bits.
 #[inline(always)]
 pub fn put64(regs: &mut Registers, to: Reg, mask: u32, values: Longs) {
-    put(&mut regs.w64, to, mask, values);
+    put!(regs.w64, to, mask, values, choose64);
 }
 
 /// Writes a predicate.

@@ -4,7 +4,7 @@ use crate::meter::{Count, SECTOR};
 use crate::program::{LANES, Space};
 
 use super::Machine;
-use super::place::{Group, Request, Target, Way, distinct, is_without_gaps};
+use super::place::{Distinct, Group, Request, Target, Way, distinct, is_without_gaps};
 use super::warp::lanes;
 
 /// Waves that shared memory takes for a request: each phase moves at most 128 bytes, a word of each bank.
@@ -18,13 +18,16 @@ fn waves(offsets: &[u64; LANES], mask: u32, size: usize) -> u64 {
         if part == 0 {
             continue;
         }
-        let mut banks = [0u8; 32];
-        let mut out = [0; LANES];
-        let count = distinct(offsets, part, size.trailing_zeros(), &mut out);
-        for &value in &out[..count] {
-            banks[value as usize % lanes_at_once] += 1;
+        let (mut banks, mut words, mut most) = ([0u8; 32], Distinct::new(), 0);
+        for lane in lanes(part) {
+            let word = offsets[lane] >> size.trailing_zeros();
+            if words.add(word) {
+                let bank = &mut banks[word as usize % lanes_at_once];
+                *bank += 1;
+                most = most.max(*bank);
+            }
         }
-        waves += u64::from(banks[..lanes_at_once].iter().copied().max().unwrap_or(0));
+        waves += u64::from(most);
     }
     waves
 }
@@ -87,14 +90,14 @@ impl Machine<'_> {
                     (bytes, last - first + 1)
                 } else {
                     // An aligned access of at most 16 bytes lies in one sector, and is the same as another or apart from it.
-                    let mut places = [0; LANES];
-                    let count = distinct(&group.offsets, mask, 0, &mut places);
-                    let mut sectors = 0;
-                    for of_sector in places[..count].chunk_by(|a, b| a / SECTOR == b / SECTOR) {
-                        self.counts.touch(place, write, of_sector[0] / SECTOR, 1);
-                        sectors += 1;
+                    let (mut places, mut sectors) = (Distinct::new(), Distinct::new());
+                    for lane in lanes(mask) {
+                        let sector = group.offsets[lane] / SECTOR;
+                        if places.add(group.offsets[lane]) && sectors.add(sector) {
+                            self.counts.touch(place, write, sector, 1);
+                        }
                     }
-                    ((count * request.size) as u64, sectors)
+                    ((places.count() * request.size) as u64, sectors.count() as u64)
                 };
                 // Of atomics every lane's counts, whatever the others do.
                 let bytes = if request.way == Way::Atomic { bytes } else { asked };
@@ -132,13 +135,8 @@ impl Machine<'_> {
             }
             Target::Local => {
                 // A GPU lays the same word of all lanes side by side.
-                let mut words = [0; LANES];
-                for lane in lanes(mask) {
-                    words[lane] = group.offsets[lane] / 4 * 128 + 4 * lane as u64;
-                }
-                let mut out = [0; LANES];
-                let sectors =
-                    distinct(&words, mask, SECTOR.trailing_zeros(), &mut out) * request.size.div_ceil(4);
+                let sector = |lane: usize| (group.offsets[lane] / 4 * 128 + 4 * lane as u64) / SECTOR;
+                let sectors = distinct(mask, sector) * request.size.div_ceil(4);
                 self.counts.local.add(bytes, sectors as u64);
             }
             Target::Param | Target::Nowhere => {}
@@ -183,8 +181,7 @@ mod tests {
             (0, 16, 7, 32),
         ] {
             let (from, to) = (offsets(|lane| from + 16 * lane), offsets(|lane| to + 16 * (lane ^ exchanged)));
-            let mut out = [0; LANES];
-            let touched = distinct(&from, u32::MAX, SECTOR.trailing_zeros(), &mut out) as u64;
+            let touched = distinct(u32::MAX, |lane| from[lane] / SECTOR) as u64;
             assert_eq!(touched + torn(&from, &to, u32::MAX), sectors, "{:?} to {:?}", from[0], to[0]);
         }
         let row = offsets(|lane| 16 * lane);

@@ -125,9 +125,10 @@ pub(super) fn is_row(offsets: &[u64; LANES], mask: u32, size: usize) -> bool {
             off |= offset ^ begin.wrapping_add((lane * size) as u64);
         }
     } else {
+        let ones = alu::ones(mask);
         for (lane, &offset) in offsets.iter().enumerate() {
             let place = begin.wrapping_add((lane * size) as u64);
-            off |= (offset ^ place) & u64::from(mask >> lane & 1).wrapping_neg();
+            off |= alu::choose64(ones[lane], offset ^ place, 0);
         }
     }
     off == 0
@@ -143,9 +144,10 @@ pub(super) fn is_without_gaps(mask: u32) -> bool {
 #[inline(always)]
 pub(super) fn is_one(offsets: &[u64; LANES], mask: u32) -> bool {
     let first = offsets[mask.trailing_zeros() as usize];
+    let ones = alu::ones(mask);
     let mut off = 0;
     for (lane, &offset) in offsets.iter().enumerate() {
-        off |= (offset ^ first) & u64::from(mask >> lane & 1).wrapping_neg();
+        off |= alu::choose64(ones[lane], offset ^ first, 0);
     }
     off == 0
 }
@@ -162,31 +164,52 @@ pub(super) fn words(offset: usize, size: usize, cell: usize) -> impl Iterator<It
     })
 }
 
-/// Different values among those of the lanes, shifted right: sorted, in the front of the array.
-pub(super) fn distinct(offsets: &[u64; LANES], mask: u32, shift: u32, out: &mut [u64; LANES]) -> usize {
-    let mut count = 0;
-    let mut sorted = true;
-    for lane in lanes(mask) {
-        let value = offsets[lane] >> shift;
-        if count > 0 && out[count - 1] == value {
-            continue;
-        }
-        sorted &= count == 0 || out[count - 1] < value;
-        out[count] = value;
-        count += 1;
+/// Different values, no more than lanes could have.
+#[derive(Debug)]
+pub(super) struct Distinct {
+    /// A table with room for twice as many, so that a place is found at once.
+    places: [u64; 2 * LANES],
+    count: usize,
+}
+
+impl Distinct {
+    /// No offset that a lane is admitted to.
+    const NOBODY: u64 = u64::MAX;
+
+    #[inline(always)]
+    pub(super) fn new() -> Distinct {
+        Distinct { places: [Distinct::NOBODY; 2 * LANES], count: 0 }
     }
-    if !sorted {
-        out[..count].sort_unstable();
-        let mut kept = 1;
-        for index in 1..count {
-            if out[index] != out[kept - 1] {
-                out[kept] = out[index];
-                kept += 1;
+
+    /// Whether a value is another than those before.
+    #[inline(always)]
+    pub(super) fn add(&mut self, value: u64) -> bool {
+        let mut place = (value.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58) as usize;
+        loop {
+            match &mut self.places[place] {
+                free if *free == Distinct::NOBODY => {
+                    *free = value;
+                    self.count += 1;
+                    return true;
+                }
+                known if *known == value => return false,
+                _ => place = (place + 1) % (2 * LANES),
             }
         }
-        count = kept;
     }
-    count
+
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+}
+
+/// How many different values the lanes have.
+pub(super) fn distinct(mask: u32, value: impl Fn(usize) -> u64) -> usize {
+    let mut values = Distinct::new();
+    for lane in lanes(mask) {
+        values.add(value(lane));
+    }
+    values.count()
 }
 
 impl Machine<'_> {
@@ -326,10 +349,17 @@ pub(super) mod tests {
 
     #[test]
     fn distinct_values_in_any_order() {
-        let mut out = [0; LANES];
-        assert_eq!(distinct(&offsets(|lane| 4 * lane), u32::MAX, 5, &mut out), 4);
-        assert_eq!(distinct(&offsets(|lane| 4 * (31 - lane)), u32::MAX, 5, &mut out), 4);
-        assert_eq!(distinct(&offsets(|lane| 128 * (lane % 3)), u32::MAX, 5, &mut out), 3);
-        assert_eq!(&out[..3], &[0, 4, 8]);
+        assert_eq!(distinct(u32::MAX, |lane| lane as u64 / 8), 4);
+        assert_eq!(distinct(u32::MAX, |lane| (31 - lane as u64) / 8), 4);
+        assert_eq!(distinct(u32::MAX, |lane| 128 * (lane as u64 % 3)), 3);
+        assert_eq!(distinct(0b1001, |lane| lane as u64), 2);
+        // Values that come to one place of the table stay apart.
+        let mut values = Distinct::new();
+        let at_zero = |value: &u64| value.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58 == 0;
+        let alike: Vec<u64> = (1..).filter(at_zero).take(LANES).collect();
+        assert!(
+            alike.iter().all(|value| values.add(*value)) && !alike.iter().any(|value| values.add(*value))
+        );
+        assert_eq!(values.count(), LANES);
     }
 }

@@ -59,8 +59,7 @@ pub(crate) struct Row {
 #[derive(Debug)]
 struct Own {
     owner: Owner,
-    writes: Times,
-    reads: Times,
+    cells: [Uses; LINE],
 }
 
 /// Whose the cells of a line are.
@@ -75,26 +74,23 @@ struct Owner {
     bytes: u8,
 }
 
-/// When cells were accessed last, and by which instruction.
-#[derive(Debug, Default)]
-struct Times {
-    tick: [u32; LINE],
-    pc: [u32; LINE],
+/// When a cell was written and read last.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Uses {
+    write: Use,
+    read: Use,
 }
 
-impl Times {
-    #[inline]
-    fn note(&mut self, cells: u32, tick: u32, pc: u32) {
-        let mut left = cells;
-        while left != 0 {
-            let cell = left.trailing_zeros() as usize;
-            (self.tick[cell], self.pc[cell]) = (tick, pc);
-            left &= left - 1;
-        }
-    }
+/// When, and by which instruction.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Use {
+    tick: u32,
+    pc: u32,
+}
 
-    fn all(mark: &Mark) -> Times {
-        Times { tick: [mark.tick; LINE], pc: [mark.pc; LINE] }
+impl Use {
+    fn of(mark: &Mark) -> Use {
+        Use { tick: mark.tick, pc: mark.pc }
     }
 }
 
@@ -108,9 +104,14 @@ impl Owner {
         self.thread + (cell as u16 >> self.shift)
     }
 
-    fn mark(&self, times: &Times, cell: usize) -> Mark {
+    /// Whether a cell is a thread's, who accesses these bytes of it.
+    #[inline]
+    fn owns(&self, cell: usize, by: &Mark) -> bool {
+        (self.block, self.thread_of(cell), self.bytes) == (by.block, by.thread, by.bytes)
+    }
+
+    fn mark(&self, Use { tick, pc }: Use, cell: usize) -> Mark {
         let Owner { block, bytes, .. } = *self;
-        let (tick, pc) = (times.tick[cell], times.pc[cell]);
         if tick == NONE {
             return Mark::default();
         }
@@ -118,30 +119,31 @@ impl Owner {
     }
 }
 
-/// Whether cells next to one another, so many as a power of two, were used together.
-fn in_pieces(all: &[u32; LINE], shift: u8) -> bool {
-    all.chunks_exact(1 << shift).all(|piece| piece.iter().all(|one| *one == piece[0]))
-}
-
 impl Own {
+    /// Whether cells next to one another, so many as a power of two, were used together.
     fn is_in_pieces(&self, shift: u8) -> bool {
-        let times = [&self.writes, &self.reads];
-        self.owner.shift >= shift
-            && times.iter().all(|times| in_pieces(&times.tick, shift) && in_pieces(&times.pc, shift))
+        let together = |piece: &[Uses]| piece.iter().all(|one| *one == piece[0]);
+        self.owner.shift >= shift && self.cells.chunks_exact(1 << shift).all(together)
     }
 
     #[inline]
     fn note(&mut self, cells: u32, mark: &Mark, write: bool) {
-        if write {
-            self.writes.note(cells, mark.tick, mark.pc);
-            self.reads.note(cells, NONE, 0);
-        } else {
-            self.reads.note(cells, mark.tick, mark.pc);
+        let now = Use::of(mark);
+        let mut left = cells;
+        while left != 0 {
+            let uses = &mut self.cells[left.trailing_zeros() as usize];
+            if write {
+                *uses = Uses { write: now, read: Use::default() };
+            } else {
+                uses.read = now;
+            }
+            left &= left - 1;
         }
     }
 
     fn cell(&self, index: usize) -> Cell {
-        let [write, read] = [&self.writes, &self.reads].map(|times| self.owner.mark(times, index));
+        let Uses { write, read } = self.cells[index];
+        let [write, read] = [write, read].map(|one| self.owner.mark(one, index));
         let readers = if read.tick == NONE { 0 } else { 1 << read.warp() };
         Cell { write, read, readers, since: read.tick, ..Cell::default() }
     }
@@ -212,9 +214,10 @@ impl Line {
     /// Makes it a line of this owner's cells, who was found to be theirs if they had one.
     fn own(&mut self, owner: Owner) -> &mut Own {
         let own = match self {
-            Line::Clean => Own { owner, writes: Times::default(), reads: Times::default() },
+            Line::Clean => Own { owner, cells: [Uses::default(); LINE] },
             Line::Whole(Whole { write, read, .. }) => {
-                Own { owner, writes: Times::all(&write.mark), reads: Times::all(&read.mark) }
+                let uses = Uses { write: Use::of(&write.mark), read: Use::of(&read.mark) };
+                Own { owner, cells: [uses; LINE] }
             }
             Line::Own(own) => return own,
             Line::Pieces(_) => unreachable!("they have no owner"),
@@ -387,6 +390,15 @@ impl Shadow {
             return false;
         }
         let (line, cell) = (&mut self.lines[first / LINE], first % LINE);
+        let cells = u32::MAX >> (LINE - count) << cell;
+        let is_of = |owner: &Owner| owner.owns(cell, mark) && owner.owns(cell + count - 1, mark);
+        if let Line::Own(own) = line {
+            let is_own = is_of(&own.owner);
+            if is_own {
+                own.note(cells, mark, write);
+            }
+            return is_own;
+        }
         let Mark { block, thread, bytes, .. } = *mark;
         let owner = match line.owner() {
             Err(()) => return false,
@@ -399,12 +411,11 @@ impl Shadow {
                 Owner { block, thread: thread - (cell as u16 >> shift), shift, bytes }
             }
         };
-        let is_own = |cell| (owner.block, owner.thread_of(cell), owner.bytes) == (block, thread, bytes);
-        if !is_own(cell) || !is_own(cell + count - 1) {
+        if !is_of(&owner) {
             return false;
         }
         self.apart += usize::from(line.is_together());
-        line.own(owner).note(u32::MAX >> (LINE - count) << cell, mark, write);
+        line.own(owner).note(cells, mark, write);
         true
     }
 
