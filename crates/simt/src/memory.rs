@@ -66,6 +66,17 @@ impl Bitmap {
         }
     }
 
+    /// Clears any number of bits from `first` on.
+    #[inline]
+    pub fn unset_range(&mut self, mut first: usize, mut count: usize) {
+        while count > 0 {
+            let step = count.min(64);
+            self.unset(first, step);
+            first += step;
+            count -= step;
+        }
+    }
+
     /// Whether `count` bits from `first` on are all set; at most 64.
     #[inline]
     pub fn has(&self, first: usize, count: usize) -> bool {

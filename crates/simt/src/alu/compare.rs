@@ -7,9 +7,7 @@ use crate::registers::Registers;
 
 use super::float::flush;
 use super::half;
-use super::lanes::{
-    Longs, Words, ballot, choose32, choose64, get32, get64, lanes, ones, put_predicate, put32, put64,
-};
+use super::lanes::{Longs, Value, Words, ballot, get32, get64, lanes, ones, put_predicate, put32, put64};
 
 /// A comparison by what is computed: whether the operands are swapped, how they are compared, and whether the result is negated.
 struct Form {
@@ -200,12 +198,12 @@ fn choose(bits: Bits, chosen: u32, inst: &Inst, regs: &mut Registers, mask: u32)
     match bits {
         Bits::B16 | Bits::B32 => {
             let (a, b, ones) = (get32(regs, inst.a), get32(regs, inst.b), ones(chosen));
-            let values = lanes!(|lane| choose32(ones[lane], a[lane], b[lane]));
+            let values = lanes!(|lane| u32::choose(ones[lane], a[lane], b[lane]));
             put32(regs, inst.d, mask, values);
         }
         Bits::B64 => {
             let (a, b, ones) = (get64(regs, inst.a), get64(regs, inst.b), ones(chosen));
-            let values = lanes!(|lane| choose64(ones[lane], a[lane], b[lane]));
+            let values = lanes!(|lane| u64::choose(ones[lane], a[lane], b[lane]));
             put64(regs, inst.d, mask, values);
         }
         Bits::Pred => {

@@ -58,44 +58,51 @@ pub fn ones(mask: u32) -> Words {
     ones
 }
 
-/// A word by whether its lane [is chosen](ones).
-#[inline(always)]
-pub fn choose32(one: u32, yes: u32, no: u32) -> u32 {
-    yes & one | no & !one
+/// What a lane has of a register.
+pub trait Value: Copy {
+    /// One of two values, by whether the lane [is chosen](ones).
+    fn choose(one: u32, yes: Self, no: Self) -> Self;
 }
 
-/// Two words by whether their lane [is chosen](ones).
-#[inline(always)]
-pub fn choose64(one: u32, yes: u64, no: u64) -> u64 {
-    let one = i64::from(one as i32) as u64;
-    yes & one | no & !one
+impl Value for u32 {
+    #[inline(always)]
+    fn choose(one: u32, yes: u32, no: u32) -> u32 {
+        yes & one | no & !one
+    }
 }
 
-macro_rules! put {
-    ($file:expr, $to:ident, $mask:ident, $values:ident, $choose:ident) => {
-        // `Reg::NONE` is beyond the file: nobody wants the result.
-        let Some(out) = $file.get_mut($to.index()) else { return };
-        if $mask == u32::MAX {
-            *out = $values;
-            return;
-        }
-        let ones = ones($mask);
-        for lane in 0..LANES {
-            out[lane] = $choose(ones[lane], $values[lane], out[lane]);
-        }
-    };
+impl Value for u64 {
+    #[inline(always)]
+    fn choose(one: u32, yes: u64, no: u64) -> u64 {
+        let one = i64::from(one as i32) as u64;
+        yes & one | no & !one
+    }
+}
+
+#[inline(always)]
+fn put<T: Value>(file: &mut [[T; LANES]], to: Reg, mask: u32, values: [T; LANES]) {
+    // `Reg::NONE` is beyond the file: nobody wants the result.
+    let Some(out) = file.get_mut(to.index()) else { return };
+    if mask == u32::MAX {
+        *out = values;
+        return;
+    }
+    let ones = ones(mask);
+    for lane in 0..LANES {
+        out[lane] = T::choose(ones[lane], values[lane], out[lane]);
+    }
 }
 
 /// Writes a register of 32 bits.
 #[inline(always)]
 pub fn put32(regs: &mut Registers, to: Reg, mask: u32, values: Words) {
-    put!(regs.w32, to, mask, values, choose32);
+    put(&mut regs.w32, to, mask, values);
 }
 
 /// Writes a register of 64 bits.
 #[inline(always)]
 pub fn put64(regs: &mut Registers, to: Reg, mask: u32, values: Longs) {
-    put!(regs.w64, to, mask, values, choose64);
+    put(&mut regs.w64, to, mask, values);
 }
 
 /// Writes a predicate.

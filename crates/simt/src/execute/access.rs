@@ -2,7 +2,7 @@
 //! [may](super::check), and what that [costs](super::cost).
 
 use crate::address;
-use crate::alu;
+use crate::alu::{self, Value};
 use crate::launch::Schedule;
 use crate::memory::{Bitmap, Role};
 use crate::program::{Access, Atomic, AtomicType, Inst, Kernel, LANES, Order, Reg, Scope, Space};
@@ -521,13 +521,14 @@ struct Source<'m> {
 impl Source<'_> {
     /// Reads a value that lies `at` bytes behind where each lane's bytes begin.
     #[inline(always)]
-    fn read<const N: usize, T: Copy>(&self, at: usize, out: &mut [T; LANES], value: impl Fn([u8; N]) -> T) {
+    fn read<const N: usize, T: Value>(&self, at: usize, out: &mut [T; LANES], value: impl Fn([u8; N]) -> T) {
         let value_at = |start: usize| value(self.bytes[start + at..][..N].try_into().expect("as long"));
         match self.step {
             Some(0) => {
                 let value = value_at(self.starts[self.mask.trailing_zeros() as usize]);
-                for (lane, out) in out.iter_mut().enumerate() {
-                    *out = if self.mask >> lane & 1 == 1 { value } else { *out };
+                let ones = alu::ones(self.mask);
+                for (out, one) in out.iter_mut().zip(ones) {
+                    *out = T::choose(one, value, *out);
                 }
             }
             Some(step) if self.mask == u32::MAX => {
@@ -536,8 +537,25 @@ impl Source<'_> {
                     *out = value(bytes[at..][..N].try_into().expect("as long"));
                 }
             }
-            _ => lanes(self.mask).for_each(|lane| out[lane] = value_at(self.starts[lane])),
+            _ => match self.row(N) {
+                // Some lanes take no part, but could.
+                Some(row) => {
+                    let ones = alu::ones(self.mask);
+                    for ((out, bytes), one) in out.iter_mut().zip(row.chunks_exact(N)).zip(ones) {
+                        *out = T::choose(one, value(bytes.try_into().expect("as long")), *out);
+                    }
+                }
+                None => lanes(self.mask).for_each(|lane| out[lane] = value_at(self.starts[lane])),
+            },
         }
+    }
+
+    /// What all 32 lanes would read of values side by side, if it is all there.
+    #[inline(always)]
+    fn row(&self, size: usize) -> Option<&[u8]> {
+        let step = self.step.filter(|step| *step == size)?;
+        let first = self.mask.trailing_zeros() as usize;
+        self.bytes.get(self.starts[first].checked_sub(first * step)?..)?.get(..LANES * step)
     }
 }
 
@@ -583,15 +601,17 @@ struct Sink<'m> {
 }
 
 impl Sink<'_> {
-    /// Writes a value `at` bytes behind where each lane's bytes begin; gives the lanes that write what is there already.
+    /// Writes a value `at` bytes behind where each lane's bytes begin; gives the lanes that write what is there already. `value` makes of bytes what
+    /// they would be of.
     #[inline(always)]
-    fn write<const N: usize, T: Copy>(
+    fn write<const N: usize, T: Value + PartialEq>(
         &mut self,
         at: usize,
         from: &[T; LANES],
         bytes: impl Fn(T) -> [u8; N],
+        value: impl Fn([u8; N]) -> T,
     ) -> u32 {
-        let mut same = 0;
+        let (mask, mut same) = (self.mask, 0);
         let mut put = |place: &mut [u8], lane: usize| {
             let place: &mut [u8; N] = (&mut place[at..][..N]).try_into().expect("as long");
             let value = bytes(from[lane]);
@@ -599,30 +619,69 @@ impl Sink<'_> {
             *place = value;
         };
         match self.step {
-            Some(step) if step > 0 && self.mask == u32::MAX => {
+            Some(step) if step > 0 && mask == u32::MAX => {
                 let row = self.bytes[self.starts[0]..][..LANES * step].chunks_exact_mut(step);
                 row.enumerate().for_each(|(lane, place)| put(place, lane));
             }
-            _ => lanes_in_turn(self.mask, self.backward)
-                .for_each(|lane| put(&mut self.bytes[self.starts[lane]..], lane)),
+            _ => match self.row(N) {
+                // Some lanes take no part, but could: they write what is there.
+                Some(row) => {
+                    let ones = alu::ones(mask);
+                    for (lane, place) in row.chunks_exact_mut(N).enumerate() {
+                        let place: &mut [u8; N] = place.try_into().expect("as long");
+                        let (old, new) = (value(*place), value(bytes(from[lane])));
+                        same |= u32::from(old == new) << lane;
+                        *place = bytes(T::choose(ones[lane], new, old));
+                    }
+                    same &= mask;
+                }
+                None => lanes_in_turn(mask, self.backward)
+                    .for_each(|lane| put(&mut self.bytes[self.starts[lane]..], lane)),
+            },
         }
         same
+    }
+
+    /// Where all 32 lanes would write values side by side, if it is all there.
+    #[inline(always)]
+    fn row(&mut self, size: usize) -> Option<&mut [u8]> {
+        let step = self.step.filter(|step| *step == size)?;
+        let first = self.mask.trailing_zeros() as usize;
+        self.bytes.get_mut(self.starts[first].checked_sub(first * step)?..)?.get_mut(..LANES * step)
     }
 }
 
 /// Values of lanes from a register into memory; gives the lanes whose values are there already.
 #[inline(always)]
 fn spill(to: &mut Sink<'_>, at: usize, access: &Access, reg: Reg, warp: &Warp) -> u32 {
-    let narrow = || &warp.regs.w32[reg.index()];
-    let wide = || &warp.regs.w64[reg.index()];
+    macro_rules! narrow {
+        ($ty:ty) => {
+            to.write(
+                at,
+                &warp.regs.w32[reg.index()],
+                |value| (value as $ty).to_le_bytes(),
+                |bytes| u32::from(<$ty>::from_le_bytes(bytes)),
+            )
+        };
+    }
+    macro_rules! wide {
+        ($ty:ty) => {
+            to.write(
+                at,
+                &warp.regs.w64[reg.index()],
+                |value| (value as $ty).to_le_bytes(),
+                |bytes| u64::from(<$ty>::from_le_bytes(bytes)),
+            )
+        };
+    }
     match (access.wide, access.bytes) {
-        (false, 1) => to.write(at, narrow(), |value| (value as u8).to_le_bytes()),
-        (false, 2) => to.write(at, narrow(), |value| (value as u16).to_le_bytes()),
-        (false, _) => to.write(at, narrow(), u32::to_le_bytes),
-        (true, 1) => to.write(at, wide(), |value| (value as u8).to_le_bytes()),
-        (true, 2) => to.write(at, wide(), |value| (value as u16).to_le_bytes()),
-        (true, 4) => to.write(at, wide(), |value| (value as u32).to_le_bytes()),
-        (true, _) => to.write(at, wide(), u64::to_le_bytes),
+        (false, 1) => narrow!(u8),
+        (false, 2) => narrow!(u16),
+        (false, _) => narrow!(u32),
+        (true, 1) => wide!(u8),
+        (true, 2) => wide!(u16),
+        (true, 4) => wide!(u32),
+        (true, _) => wide!(u64),
     }
 }
 
@@ -638,5 +697,61 @@ impl Warp {
             };
             mixed(list, value)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rows with and without gaps that begin anywhere in a buffer of 300 bytes, some before it and some ending behind it, with the lanes that are inside.
+    fn rows(size: usize) -> impl Iterator<Item = ([usize; LANES], u32)> {
+        (0..400usize).filter_map(move |begin| {
+            let starts: [usize; LANES] = std::array::from_fn(|lane| (begin + lane * size).wrapping_sub(60));
+            let inside = lanes(u32::MAX)
+                .filter(|&lane| starts[lane] <= 300 - size)
+                .fold(0, |inside, lane| inside | 1 << lane);
+            let drawn = (begin as u32).wrapping_mul(0x9E37_79B9).rotate_left(7);
+            let mask = inside & if begin % 3 == 0 { u32::MAX } else { drawn };
+            (mask != 0).then_some((starts, mask))
+        })
+    }
+
+    #[test]
+    fn a_row_is_read_and_written_as_its_lanes_would() {
+        let bytes: Vec<u8> = (0..300u32).map(|place| (place * 7) as u8).collect();
+        for (starts, mask) in rows(4) {
+            let read = |step| {
+                let mut out = [7u32; LANES];
+                Source { bytes: &bytes, starts: &starts, mask, step }.read(0, &mut out, u32::from_le_bytes);
+                out
+            };
+            assert_eq!(read(Some(4)), read(None), "{mask:#x} from {}", starts[0]);
+            let values: [u32; LANES] = std::array::from_fn(|lane| match lane % 5 {
+                0 => 0,
+                _ => lane as u32 * 0x0101_0101,
+            });
+            let write = |step| {
+                let mut bytes = bytes.clone();
+                // One lane writes what is there.
+                let first = mask.trailing_zeros() as usize;
+                bytes[starts[first]..][..4].copy_from_slice(&values[first].to_le_bytes());
+                let mut to = Sink { bytes: &mut bytes, starts: &starts, mask, step, backward: false };
+                let same = to.write(0, &values, u32::to_le_bytes, u32::from_le_bytes);
+                assert!(same & 1 << first != 0 && same & !mask == 0);
+                (same, bytes)
+            };
+            assert_eq!(write(Some(4)), write(None), "{mask:#x} to {}", starts[0]);
+        }
+        for (starts, mask) in rows(2) {
+            let write = |step| {
+                let mut bytes = bytes.clone();
+                let values: [u64; LANES] = std::array::from_fn(|lane| 0xABCD_0001 * lane as u64);
+                let mut to = Sink { bytes: &mut bytes, starts: &starts, mask, step, backward: true };
+                let bytes_of = |value: u64| (value as u16).to_le_bytes();
+                (to.write(0, &values, bytes_of, |bytes| u16::from_le_bytes(bytes).into()), bytes)
+            };
+            assert_eq!(write(Some(2)), write(None), "{mask:#x} to {}", starts[0]);
+        }
     }
 }

@@ -69,8 +69,8 @@ fn note(
 }
 
 /// Lanes that write what is there already come last, so that they hide nobody from those that do not.
-fn changing_first(mask: u32, same: u32) -> impl Iterator<Item = usize> {
-    lanes(mask & !same).chain(lanes(mask & same))
+fn changing_first(mask: u32, same: u32) -> [u32; 2] {
+    [mask & !same, mask & same]
 }
 
 /// The same, lane by lane.
@@ -113,13 +113,15 @@ fn note_each(
     };
     let (count, bytes, log_width) =
         (1 << shift, ((1u32 << size.min(width)) - 1) as u8, width.trailing_zeros());
-    for lane in changing_first(mask, same) {
-        let offset = group.offsets[lane] as usize;
-        if offset & (size - 1) == 0 {
-            // Whole cells of one line, or a part of one cell.
-            note(lane, offset >> log_width, count, bytes << (offset & (width - 1)));
-        } else {
-            words(offset, size, width).for_each(|(word, bytes)| note(lane, word, 1, bytes));
+    for lanes_alike in changing_first(mask, same) {
+        for lane in lanes(lanes_alike) {
+            let offset = group.offsets[lane] as usize;
+            if offset & (size - 1) == 0 {
+                // Whole cells of one line, or a part of one cell.
+                note(lane, offset >> log_width, count, bytes << (offset & (width - 1)));
+            } else {
+                words(offset, size, width).for_each(|(word, bytes)| note(lane, word, 1, bytes));
+            }
         }
     }
     races
@@ -468,7 +470,7 @@ impl Machine<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::place::{is_one, is_row};
+    use super::super::place::pattern;
     use super::*;
     use crate::program::Scope;
     use crate::shadow::{Cell, Clocks};
@@ -514,7 +516,7 @@ mod tests {
         };
         let askew = if draw.below(8) == 0 { draw.below(size) as u64 } else { 0 };
         let offsets = offsets.map(|offset| offset.wrapping_add(askew));
-        let (row, one) = (is_row(&offsets, mask, size), is_one(&offsets, mask));
+        let (row, one) = pattern(&offsets, mask, size);
         let inside = lanes(mask).filter(|&lane| offsets[lane] <= most as u64);
         let admitted = inside.fold(0, |admitted, lane| admitted | 1 << lane);
         (Group { target: Target::Shared, mask, offsets, row, one }, admitted)
@@ -529,7 +531,7 @@ mod tests {
         actor: &Actor<'_>,
     ) -> Vec<(usize, Mark)> {
         let mut races = Vec::new();
-        for lane in changing_first(mask, same) {
+        for lane in changing_first(mask, same).into_iter().flat_map(lanes) {
             let thread = request.thread(lane);
             for (word, bytes) in words(group.offsets[lane] as usize, request.size, width) {
                 let (cell, mark) = (&mut cells[word], actor.mark(thread, bytes, request.atomic));

@@ -173,7 +173,7 @@ impl Machine<'_> {
             Reg::NONE => bytes,
             reg => warp.regs.w32[reg.index()][lane].min(bytes.into()) as u8,
         };
-        let whole = lanes(active).filter(|&lane| takes(lane) == bytes).fold(0, |mask, lane| mask | 1 << lane);
+        let whole = if inst.c == Reg::NONE { active } else { ballot(|lane| takes(lane) == bytes) & active };
         let partial: Vec<(usize, u8)> =
             lanes(active & !whole).map(|lane| (lane, takes(lane))).filter(|&(_, size)| size > 0).collect();
         let mut rows = [[0; 16]; LANES];
@@ -196,12 +196,17 @@ impl Machine<'_> {
         if mask != 0 {
             self.check_races(&group, mask, 0, &request, block);
             // Until it is waited for, nobody knows what is there.
-            for lane in lanes(mask) {
-                let (at, size) = (group.offsets[lane] as usize, usize::from(bytes));
-                block.shared_written.unset(at, size);
+            let mut forget = |at: usize, size: usize| {
+                block.shared_written.unset_range(at, size);
                 if self.fill != POISON {
                     block.shared[at..][..size].fill(self.fill);
                 }
+            };
+            let size = usize::from(bytes);
+            if group.row && mask == u32::MAX {
+                forget(group.offsets[0] as usize, LANES * size);
+            } else {
+                lanes(mask).for_each(|lane| forget(group.offsets[lane] as usize, size));
             }
         }
         if bypass {

@@ -90,14 +90,27 @@ impl Machine<'_> {
                     (bytes, last - first + 1)
                 } else {
                     // An aligned access of at most 16 bytes lies in one sector, and is the same as another or apart from it.
-                    let (mut places, mut sectors) = (Distinct::new(), Distinct::new());
-                    for lane in lanes(mask) {
-                        let sector = group.offsets[lane] / SECTOR;
-                        if places.add(group.offsets[lane]) && sectors.add(sector) {
-                            self.counts.touch(place, write, sector, 1);
+                    let mut touch = |sector| self.counts.touch(place, write, sector, 1);
+                    let (places, sectors) = if group.row {
+                        let (mut sectors, mut last) = (0, None);
+                        for sector in lanes(mask).map(|lane| group.offsets[lane] / SECTOR) {
+                            if last != Some(sector) {
+                                touch(sector);
+                                (sectors, last) = (sectors + 1, Some(sector));
+                            }
                         }
-                    }
-                    ((places.count() * request.size) as u64, sectors.count() as u64)
+                        (mask.count_ones() as usize, sectors)
+                    } else {
+                        let (mut places, mut sectors) = (Distinct::new(), Distinct::new());
+                        for offset in lanes(mask).map(|lane| group.offsets[lane]) {
+                            let sector = offset / SECTOR;
+                            if places.add(offset) && sectors.add(sector) {
+                                touch(sector);
+                            }
+                        }
+                        (places.count(), sectors.count())
+                    };
+                    ((places * request.size) as u64, sectors as u64)
                 };
                 // Of atomics every lane's counts, whatever the others do.
                 let bytes = if request.way == Way::Atomic { bytes } else { asked };

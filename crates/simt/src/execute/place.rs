@@ -1,7 +1,7 @@
 //! Where the lanes of an access go to.
 
 use crate::address::{self, LOCAL, PARAM, SHARED};
-use crate::alu;
+use crate::alu::{self, Value};
 use crate::program::{Inst, LANES, Reg, Scope, Space};
 
 use super::Machine;
@@ -128,7 +128,7 @@ pub(super) fn is_row(offsets: &[u64; LANES], mask: u32, size: usize) -> bool {
         let ones = alu::ones(mask);
         for (lane, &offset) in offsets.iter().enumerate() {
             let place = begin.wrapping_add((lane * size) as u64);
-            off |= alu::choose64(ones[lane], offset ^ place, 0);
+            off |= u64::choose(ones[lane], offset ^ place, 0);
         }
     }
     off == 0
@@ -147,7 +147,7 @@ pub(super) fn is_one(offsets: &[u64; LANES], mask: u32) -> bool {
     let ones = alu::ones(mask);
     let mut off = 0;
     for (lane, &offset) in offsets.iter().enumerate() {
-        off |= alu::choose64(ones[lane], offset ^ first, 0);
+        off |= u64::choose(ones[lane], offset ^ first, 0);
     }
     off == 0
 }
@@ -162,6 +162,21 @@ pub(super) fn words(offset: usize, size: usize, cell: usize) -> impl Iterator<It
         at += count;
         (count > 0).then_some((word, (((1u32 << count) - 1) << begin) as u8))
     })
+}
+
+/// Whether the lanes are a [row](is_row), and whether they all go to [one](is_one) address. The first two of them tell what they may be.
+#[inline(always)]
+pub(super) fn pattern(offsets: &[u64; LANES], mask: u32, size: usize) -> (bool, bool) {
+    let (first, others) = (mask.trailing_zeros(), mask & (mask - 1));
+    if others == 0 {
+        return (true, true);
+    }
+    let second = others.trailing_zeros();
+    match offsets[second as usize].wrapping_sub(offsets[first as usize]) {
+        0 => (false, is_one(offsets, mask)),
+        step if step == u64::from(second - first) * size as u64 => (is_row(offsets, mask, size), false),
+        _ => (false, false),
+    }
 }
 
 /// Different values, no more than lanes could have.
@@ -216,8 +231,7 @@ impl Machine<'_> {
     /// The first lane of a mask, and those that go to the same place. Each accesses `size` bytes.
     #[inline(always)]
     pub(super) fn group(&self, space: Space, addresses: &[u64; LANES], mask: u32, size: usize) -> Group {
-        let row = is_row(addresses, mask, size);
-        let one = if row { mask.is_power_of_two() } else { is_one(addresses, mask) };
+        let (row, one) = pattern(addresses, mask, size);
         let target = match space {
             Space::Shared => Target::Shared,
             Space::Local => Target::Local,
@@ -345,6 +359,20 @@ pub(super) mod tests {
         assert!(!is_row(&offsets(|lane| 4 * (31 - lane)), u32::MAX, 4), "backwards");
         assert!(is_without_gaps(0x0000_00F0) && is_without_gaps(u32::MAX) && is_without_gaps(1));
         assert!(!is_without_gaps(0x0000_00F5));
+    }
+
+    #[test]
+    fn two_lanes_tell_what_the_others_may_be() {
+        let column = offsets(|lane| 4 * (lane % 5) + 64 * (lane / 7));
+        let patterns = [offsets(|lane| 64 + 4 * lane), offsets(|_| 64), offsets(|lane| 8 * lane), column];
+        for offsets in patterns {
+            for mask in (0..5000u32).map(|seed| seed.wrapping_mul(0x9E37_79B9)).filter(|mask| *mask != 0) {
+                for size in [4, 8] {
+                    let due = (is_row(&offsets, mask, size), is_one(&offsets, mask));
+                    assert_eq!(pattern(&offsets, mask, size), due, "{mask:#x} {offsets:?}");
+                }
+            }
+        }
     }
 
     #[test]

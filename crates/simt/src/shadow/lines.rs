@@ -150,6 +150,15 @@ impl Own {
 }
 
 impl Whole {
+    /// As of a [line](Line::owner).
+    fn owner(&self) -> Result<Option<Owner>, ()> {
+        let Whole { write, atomic, read } = self;
+        let mut rows = [write, atomic, read].into_iter().filter(|row| row.mark.tick != NONE);
+        let Some(first) = rows.next() else { return Ok(None) };
+        let alike = |row: &Row| row.mark.atomic.is_none() && Owner::of(row) == Owner::of(first);
+        if alike(first) && rows.all(alike) { Ok(Some(Owner::of(first))) } else { Err(()) }
+    }
+
     /// Into how large pieces it can fall apart, as a power of two.
     fn shift(&self) -> u8 {
         let rows = [&self.write, &self.atomic, &self.read].into_iter();
@@ -197,36 +206,39 @@ impl Line {
     }
 
     /// Whose the cells are, if each was only accessed by one thread and in one way; none where nobody was.
+    #[inline]
     fn owner(&self) -> Result<Option<Owner>, ()> {
         match self {
             Line::Clean => Ok(None),
-            Line::Whole(Whole { write, atomic, read }) => {
-                let mut rows = [write, atomic, read].into_iter().filter(|row| row.mark.tick != NONE);
-                let Some(first) = rows.next() else { return Ok(None) };
-                let alike = |row: &Row| row.mark.atomic.is_none() && Owner::of(row) == Owner::of(first);
-                if alike(first) && rows.all(alike) { Ok(Some(Owner::of(first))) } else { Err(()) }
-            }
+            Line::Whole(whole) => whole.owner(),
             Line::Own(own) => Ok(Some(own.owner)),
             Line::Pieces(_) => Err(()),
         }
     }
 
     /// Makes it a line of this owner's cells, who was found to be theirs if they had one.
+    #[inline]
     fn own(&mut self, owner: Owner) -> &mut Own {
+        if let Line::Clean | Line::Whole(_) = self {
+            self.become_own(owner);
+        }
+        match self {
+            Line::Own(own) => own,
+            _ => unreachable!("pieces have no owner"),
+        }
+    }
+
+    #[inline(never)]
+    fn become_own(&mut self, owner: Owner) {
         let own = match self {
             Line::Clean => Own { owner, cells: [Uses::default(); LINE] },
             Line::Whole(Whole { write, read, .. }) => {
                 let uses = Uses { write: Use::of(&write.mark), read: Use::of(&read.mark) };
                 Own { owner, cells: [uses; LINE] }
             }
-            Line::Own(own) => return own,
-            Line::Pieces(_) => unreachable!("they have no owner"),
+            Line::Own(_) | Line::Pieces(_) => return,
         };
         *self = Line::Own(Box::new(own));
-        match self {
-            Line::Own(own) => own,
-            _ => unreachable!("it was made an owner's"),
-        }
     }
 
     /// What a cell remembers.
