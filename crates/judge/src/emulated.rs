@@ -17,7 +17,7 @@ use tribunal_contract::{Answer, Argument, Call, Challenge, Fault, StateId, Tenso
 use tribunal_runner::{MachineError, Trouble};
 use tribunal_simt::execute;
 use tribunal_simt::fault::{self, Kind};
-use tribunal_simt::launch::{self as simt, Refusal, Report, Schedule, Settings};
+use tribunal_simt::launch::{self as simt, Refusal, Report, Schedule, Scrutiny, Settings};
 use tribunal_simt::memory::{self, Memory, Pointer};
 use tribunal_simt::meter::{BufferMeter, SECTOR};
 use tribunal_simt::program::{Kernel, Space};
@@ -101,6 +101,8 @@ pub struct Emulated {
     memory: Memory,
     states: BTreeMap<StateId, Held>,
     record: Record,
+    /// Whether what calls ask of memory is counted.
+    counts: bool,
     traffic: Traffic,
     /// Writes that were not seen when the present call was made again.
     unseen: Vec<fault::Fault>,
@@ -173,6 +175,7 @@ impl Emulated {
             memory: Memory::new(),
             states: BTreeMap::new(),
             record: Record::default(),
+            counts: false,
             traffic: Traffic::default(),
             unseen: Vec::new(),
             scratch: 0,
@@ -191,6 +194,11 @@ impl Emulated {
     /// Seconds that calls took, of which the submission is responsible for all; of devices that were joined, of all together.
     pub fn worked_s(&self) -> f64 {
         self.worked_s
+    }
+
+    /// Counts what calls ask of memory from now on, and what they write of variables: no case asks for it.
+    pub fn count(&mut self) {
+        self.counts = true;
     }
 
     /// Forgets all that is in its memory, as a new process would.
@@ -278,8 +286,12 @@ impl Emulated {
         for launch in &plan.launches {
             let patience = until.saturating_duration_since(Instant::now());
             let Way { schedule, fill, watched, shows_past } = way;
-            let results_only = during.is_none() && !watched;
-            let settings = Settings { schedule, limit: left, patience, fill, results_only, shows_past };
+            let scrutiny = match during {
+                None if !watched => Scrutiny::Results,
+                Some(_) if self.counts => Scrutiny::Costs,
+                _ => Scrutiny::Faults,
+            };
+            let settings = Settings { schedule, limit: left, patience, fill, scrutiny, shows_past };
             let report = self.launch(launch, pointers, &settings).map_err(|refusal| {
                 let message =
                     format!("tribunal.toml, [operation.{operation}] `{}`: {refusal}", launch.kernel);
@@ -294,23 +306,25 @@ impl Emulated {
                 }
                 return Err(self.stopped(&report, most));
             };
-            for (index, (buffer, meter)) in plan.buffers.iter().zip(&report.meter.buffers).enumerate() {
-                let traffic = self.traffic.buffers.entry(buffer.name.clone()).or_default();
-                traffic.add(meter);
-                traffic.input |= matches!(buffer.role, Role::Input(_));
-                traffic.state |= matches!(buffer.role, Role::State(_));
-                let unique = SECTOR * (meter.unique_sectors_read + meter.unique_sectors_written);
-                let used = used.entry(index).or_default();
-                *used = used.max(unique as f64);
+            if self.counts {
+                for (index, (buffer, meter)) in plan.buffers.iter().zip(&report.meter.buffers).enumerate() {
+                    let traffic = self.traffic.buffers.entry(buffer.name.clone()).or_default();
+                    traffic.add(meter);
+                    traffic.input |= matches!(buffer.role, Role::Input(_));
+                    traffic.state |= matches!(buffer.role, Role::State(_));
+                    let unique = SECTOR * (meter.unique_sectors_read + meter.unique_sectors_written);
+                    let used = used.entry(index).or_default();
+                    *used = used.max(unique as f64);
+                }
+                self.count_variables(&launch.kernel, &report.meter.buffers[plan.buffers.len()..]);
             }
-            self.count_variables(&launch.kernel, &report.meter.buffers[plan.buffers.len()..]);
             self.record.note(&report, during);
             self.was_endless |= report.faults.iter().any(|fault| fault.kind == Kind::Endless);
             if !report.finished {
                 return Err(self.stopped(&report, most));
             }
         }
-        if during.is_some() {
+        if during.is_some() && self.counts {
             for (index, buffer) in plan.buffers.iter().enumerate() {
                 let size = buffer.size_bytes() as f64;
                 self.traffic.buffers.entry(buffer.name.clone()).or_default().size += size;

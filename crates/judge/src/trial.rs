@@ -100,9 +100,10 @@ pub fn hear_time(
 pub fn hear_device(
     challenge: &dyn Challenge,
     plan: &Plan,
-    device: Emulated,
+    mut device: Emulated,
     watch: &dyn Watch,
 ) -> (Measured, Emulated) {
+    device.count();
     // What is counted does not depend on chance, and one size tells.
     let workloads = challenge.workloads(&Plan { effort: Effort::Quick, ..plan.clone() });
     watch.phase("weighing", None);

@@ -80,6 +80,18 @@ pub enum Schedule {
     Random(u64),
 }
 
+/// How closely a launch is looked at. What it leaves in memory is the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Scrutiny {
+    /// Nobody looks for races and for reads of what nobody has written or a cache does not see, as of a launch that is made again.
+    Results,
+    /// Somebody does.
+    Faults,
+    /// And accesses are counted: without, a meter knows of no bytes, sectors, waves and atomic operations.
+    #[default]
+    Costs,
+}
+
 /// Limits and order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
@@ -92,11 +104,10 @@ pub struct Settings {
     /// What each byte holds that nobody has written, and what a lane gets from one that takes no part. Results that change with it hang on
     /// what is undefined.
     pub fill: u8,
-    /// Whether only what the launch leaves in memory is asked for, as of one that is made again: then nobody looks for races and for reads of
-    /// what nobody has written or a cache does not see, and no access is counted.
-    pub results_only: bool,
+    /// How closely it is looked at.
+    pub scrutiny: Scrutiny,
     /// Whether the first look of a block at what another wrote, by volatile or relaxed operations and with nothing to order the two, shows what was
-    /// there before, as it may: a GPU may let others see what a thread wrote in another order. Needs that races are looked for.
+    /// there before, as it may: a GPU may let others see what a thread wrote in another order. Needs that faults are looked for.
     pub shows_past: bool,
 }
 
@@ -108,7 +119,7 @@ impl Default for Settings {
             limit: 1 << 31,
             patience,
             fill: POISON,
-            results_only: false,
+            scrutiny: Scrutiny::default(),
             shows_past: false,
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use support::{SCHEDULES, kernel, kinds, room, run, u32s, with_u32s};
 use tribunal_simt::execute;
 use tribunal_simt::fault::{Fault, Kind};
-use tribunal_simt::launch::{Argument, Launch, Refusal, Report, Schedule, Settings};
+use tribunal_simt::launch::{Argument, Launch, Refusal, Report, Schedule, Scrutiny, Settings};
 use tribunal_simt::memory::{Memory, Role};
 use tribunal_simt::program::Kernel;
 use tribunal_simt::ptx::Module;
@@ -967,7 +967,7 @@ fn a_copy_that_is_waited_for_too_late_is_seen_where_something_was_before() {
         let y = room(&mut memory, "y", 256);
         let arguments = vec![Argument::Pointer(x), Argument::Pointer(y)];
         let launch = Launch { grid: [1, 1, 1], block: [32, 1, 1], shared: 0, arguments };
-        let settings = Settings { fill, results_only: true, ..Settings::default() };
+        let settings = Settings { fill, scrutiny: Scrutiny::Results, ..Settings::default() };
         execute::launch(&kernel, &launch, &mut memory, &settings).expect("a launch");
         u32s(&memory, y)[1]
     };
@@ -1311,7 +1311,7 @@ fn a_product_of_some_lanes_is_filled_with_anything_and_nothing_else_is() {
         let y = room(&mut memory, "y", 64);
         let arguments = vec![Argument::Pointer(x), Argument::Pointer(y)];
         let launch = Launch { grid: [1, 1, 1], block: [16, 1, 1], shared: 0, arguments };
-        let settings = Settings { fill, results_only: true, ..Settings::default() };
+        let settings = Settings { fill, scrutiny: Scrutiny::Results, ..Settings::default() };
         execute::launch(&kernel, &launch, &mut memory, &settings).expect("a launch");
         let y = u32s(&memory, y);
         assert!((0..16).all(|lane| y[lane] == 350 + 20 * lane as u32), "{y:?}");
@@ -1331,7 +1331,7 @@ fn a_product_of_f64_by_some_lanes_is_filled_in_registers_of_its_own() {
         let y = room(&mut memory, "y", 64);
         let arguments = vec![Argument::Pointer(x), Argument::Pointer(y)];
         let launch = Launch { grid: [1, 1, 1], block: [16, 1, 1], shared: 0, arguments };
-        let settings = Settings { fill, results_only: true, ..Settings::default() };
+        let settings = Settings { fill, scrutiny: Scrutiny::Results, ..Settings::default() };
         execute::launch(&kernel, &launch, &mut memory, &settings).expect("a launch");
         let (y, filled) = (u32s(&memory, y), [u32::from_ne_bytes([fill; 4]); 16]);
         assert_eq!((&y[..16], &y[32..48]), (&filled[..], &filled[..]));

@@ -25,14 +25,14 @@ fn run_all(
     for schedule in SCHEDULES {
         let mut memory = Memory::new();
         let arguments = arguments(&mut memory);
-        let mut given = memory.clone();
+        let given = memory.clone();
         let launch = Launch { grid, block: [threads, 1, 1], shared, arguments: arguments.clone() };
         let settings = Settings { schedule, ..Settings::default() };
         let report = execute::launch(kernel, &launch, &mut memory, &settings).unwrap();
         assert_eq!(report.faults, [], "{}: {schedule:?}", kernel.name);
         assert!(report.finished);
         check(&report, &memory, &arguments);
-        assert_same_results(kernel, &launch, &settings, &mut given, (&report, &memory));
+        assert_same_results(kernel, &launch, &settings, &given, (&report, &memory));
     }
 }
 

@@ -228,7 +228,7 @@ impl Machine<'_> {
         warp: &Warp,
         block: &Block,
     ) {
-        if self.results_only {
+        if !self.seeks_faults() {
             return;
         }
         let size = request.size;
@@ -286,7 +286,7 @@ impl Machine<'_> {
         request: &Request,
         block: &mut Block,
     ) {
-        if self.results_only {
+        if !self.seeks_faults() {
             return;
         }
         let (tick, pc) = (self.tick, request.pc);
@@ -417,7 +417,7 @@ impl Machine<'_> {
         warp: &Warp,
         block: &mut Block,
     ) {
-        if self.results_only {
+        if !self.seeks_faults() {
             return;
         }
         let ticks = if releases { [self.tick; LANES] } else { warp.fenced_for_block };
@@ -452,7 +452,7 @@ impl Machine<'_> {
         warp: &Warp,
         block: &Block,
     ) {
-        if self.results_only || self.releases.given_up() {
+        if !self.seeks_faults() || self.releases.given_up() {
             return;
         }
         let ticks = if releases { [self.tick; LANES] } else { warp.fenced };

@@ -1,5 +1,6 @@
 //! What an access costs.
 
+use crate::launch::Scrutiny;
 use crate::meter::{Count, SECTOR};
 use crate::program::{LANES, Space};
 
@@ -59,7 +60,7 @@ fn torn(from: &[u64; LANES], to: &[u64; LANES], mask: u32) -> u64 {
 impl Machine<'_> {
     /// Counts what copies of 16 bytes past the first-level cache cost beside what loads of the same would.
     pub(super) fn count_torn(&mut self, from: &[u64; LANES], to: &[u64; LANES], mask: u32, pc: u32) {
-        if self.results_only || mask == 0 {
+        if self.scrutiny < Scrutiny::Costs || mask == 0 {
             return;
         }
         let more = torn(from, to, mask);
@@ -75,7 +76,7 @@ impl Machine<'_> {
     /// Counts what a request costs.
     #[inline(always)]
     pub(super) fn count(&mut self, group: &Group, mask: u32, request: &Request) {
-        if self.results_only {
+        if self.scrutiny < Scrutiny::Costs {
             return;
         }
         let bytes = u64::from(mask.count_ones()) * request.size as u64;

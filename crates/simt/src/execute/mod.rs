@@ -20,7 +20,7 @@ use std::collections::{HashSet, VecDeque};
 use std::time::Instant;
 
 use crate::fault::{Faults, Kind, Thread};
-use crate::launch::{Launch, MULTIPROCESSORS, Refusal, Report, Schedule, Settings};
+use crate::launch::{Launch, MULTIPROCESSORS, Refusal, Report, Schedule, Scrutiny, Settings};
 use crate::memory::{Memory, Role};
 use crate::meter::Counts;
 use crate::program::{Kernel, LANES, Op, Space};
@@ -65,7 +65,7 @@ pub fn launch(
     memory.load(kernel);
     let shadows = (0..memory.count()).map(|place| {
         let buffer = memory.at(place);
-        (buffer.role() != Role::Input && !settings.results_only)
+        (buffer.role() != Role::Input && settings.scrutiny >= Scrutiny::Faults)
             .then(|| Shadow::new(buffer.bytes.len().div_ceil(cell_bytes(buffer.element()))))
     });
     let mut machine = Machine {
@@ -83,8 +83,8 @@ pub fn launch(
         limit: settings.limit,
         schedule: settings.schedule,
         fill: settings.fill,
-        results_only: settings.results_only,
-        shows_past: settings.shows_past && !settings.results_only,
+        scrutiny: settings.scrutiny,
+        shows_past: settings.shows_past && settings.scrutiny >= Scrutiny::Faults,
         random: match settings.schedule {
             Schedule::Random(seed) => seed,
             Schedule::Forward | Schedule::Reverse => 0,
@@ -216,8 +216,7 @@ pub(crate) struct Machine<'a> {
     schedule: Schedule,
     /// What memory holds that nobody has written.
     fill: u8,
-    /// Whether nobody looks for races and uses of what nobody has written, nor counts what accesses cost.
-    results_only: bool,
+    scrutiny: Scrutiny,
     /// Whether looks at what another block wrote may show what was there before.
     shows_past: bool,
     random: u64,
@@ -280,6 +279,11 @@ impl Machine<'_> {
                 Ran::On | Ran::Idle => waiting.push_back(block),
             }
         }
+    }
+
+    /// Whether races and uses of what nobody has written are looked for.
+    fn seeks_faults(&self) -> bool {
+        self.scrutiny >= Scrutiny::Faults
     }
 
     /// A number from the seed of the schedule.
