@@ -1,7 +1,7 @@
 //! A CUDA submission on the emulated device: what a caged process is to the others.
 //!
-//! Its PTX is data to the court, run by an interpreter that reaches nothing but the buffers of a call. Every launch is watched, and what
-//! it did wrong or asked of the memory is kept until the court asks for it.
+//! Its PTX is data to the court, run by an interpreter that reaches nothing but the buffers of a call. Calls are watched, and what they did
+//! wrong is kept until the court asks for it; so is what they asked of memory, where that is measured.
 
 mod again;
 mod record;
@@ -101,9 +101,8 @@ pub struct Emulated {
     memory: Memory,
     states: BTreeMap<StateId, Held>,
     record: Record,
-    /// Whether what calls ask of memory is counted.
-    counts: bool,
-    traffic: Traffic,
+    /// What calls have asked of memory, where that is counted.
+    traffic: Option<Traffic>,
     /// Writes that were not seen when the present call was made again.
     unseen: Vec<fault::Fault>,
     scratch: u64,
@@ -175,8 +174,7 @@ impl Emulated {
             memory: Memory::new(),
             states: BTreeMap::new(),
             record: Record::default(),
-            counts: false,
-            traffic: Traffic::default(),
+            traffic: None,
             unseen: Vec::new(),
             scratch: 0,
             variables: BTreeMap::new(),
@@ -196,9 +194,9 @@ impl Emulated {
         self.worked_s
     }
 
-    /// Counts what calls ask of memory from now on, and what they write of variables: no case asks for it.
+    /// Counts what calls ask of memory from now on, and what they write of variables, which is memory that they take.
     pub fn count(&mut self) {
-        self.counts = true;
+        self.traffic = Some(Traffic::default());
     }
 
     /// Forgets all that is in its memory, as a new process would.
@@ -288,8 +286,8 @@ impl Emulated {
             let Way { schedule, fill, watched, shows_past } = way;
             let scrutiny = match during {
                 None if !watched => Scrutiny::Results,
-                Some(_) if self.counts => Scrutiny::Costs,
-                _ => Scrutiny::Faults,
+                Some(_) if self.traffic.is_some() => Scrutiny::Costs,
+                _ => Scrutiny::Races,
             };
             let settings = Settings { schedule, limit: left, patience, fill, scrutiny, shows_past };
             let report = self.launch(launch, pointers, &settings).map_err(|refusal| {
@@ -306,9 +304,9 @@ impl Emulated {
                 }
                 return Err(self.stopped(&report, most));
             };
-            if self.counts {
+            if let Some(traffic) = &mut self.traffic {
                 for (index, (buffer, meter)) in plan.buffers.iter().zip(&report.meter.buffers).enumerate() {
-                    let traffic = self.traffic.buffers.entry(buffer.name.clone()).or_default();
+                    let traffic = traffic.buffers.entry(buffer.name.clone()).or_default();
                     traffic.add(meter);
                     traffic.input |= matches!(buffer.role, Role::Input(_));
                     traffic.state |= matches!(buffer.role, Role::State(_));
@@ -324,13 +322,15 @@ impl Emulated {
                 return Err(self.stopped(&report, most));
             }
         }
-        if during.is_some() && self.counts {
+        if let Some(traffic) = &mut self.traffic
+            && during.is_some()
+        {
             for (index, buffer) in plan.buffers.iter().enumerate() {
                 let size = buffer.size_bytes() as f64;
-                self.traffic.buffers.entry(buffer.name.clone()).or_default().size += size;
+                traffic.buffers.entry(buffer.name.clone()).or_default().size += size;
                 match buffer.role {
-                    Role::Input(_) | Role::Output(_) => self.traffic.given += size,
-                    Role::State(_) => self.traffic.used += used.get(&index).copied().unwrap_or(0.0),
+                    Role::Input(_) | Role::Output(_) => traffic.given += size,
+                    Role::State(_) => traffic.used += used.get(&index).copied().unwrap_or(0.0),
                     Role::Scratch | Role::Status => (),
                 }
             }
@@ -379,7 +379,9 @@ impl Emulated {
         let variables = self.kernels[kernel].variables.iter().zip(meters);
         for (variable, meter) in variables.filter(|(variable, _)| variable.space != Space::Const) {
             let name = format!("__device__ {}", variable.name);
-            self.traffic.buffers.entry(name.clone()).or_default().add(meter);
+            if let Some(traffic) = &mut self.traffic {
+                traffic.buffers.entry(name.clone()).or_default().add(meter);
+            }
             // Launches of a call may write one part of it each.
             let written = self.written.entry(name.clone()).or_default();
             *written += SECTOR * meter.unique_sectors_written;
@@ -620,7 +622,7 @@ impl Weighed for Emulated {
     }
 
     fn take_traffic(&mut self) -> Option<Traffic> {
-        Some(std::mem::take(&mut self.traffic))
+        self.traffic.as_mut().map(std::mem::take)
     }
 
     fn idle_cpu_s(&mut self, _: Duration) -> Result<f64, Trouble> {

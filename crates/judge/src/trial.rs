@@ -100,10 +100,9 @@ pub fn hear_time(
 pub fn hear_device(
     challenge: &dyn Challenge,
     plan: &Plan,
-    mut device: Emulated,
+    device: Emulated,
     watch: &dyn Watch,
 ) -> (Measured, Emulated) {
-    device.count();
     // What is counted does not depend on chance, and one size tells.
     let workloads = challenge.workloads(&Plan { effort: Effort::Quick, ..plan.clone() });
     watch.phase("weighing", None);
@@ -120,6 +119,9 @@ pub fn hear_device(
             return None;
         }
         let (mut device, mut measured) = (device.clone(), Measured::default());
+        if parts[index].is_of_memory() {
+            device.count();
+        }
         if parts[index].hear(plan, &mut device, watch, &mut measured).is_break() {
             let mut troubled = troubled.lock().unwrap_or_else(PoisonError::into_inner);
             let first = troubled.entry(parts[index].topic().0).or_insert(index);

@@ -1,10 +1,11 @@
-//! How many instructions of warps a second are emulated, with every check on: `cargo bench -p tribunal-simt -- [part of a name]`.
+//! How many instructions of warps a second are emulated, with every check on, and with every access counted as well, as where memory is
+//! measured: `cargo bench -p tribunal-simt -- [part of a name]`.
 
 use std::time::Instant;
 
 use half::f16;
 use tribunal_simt::execute;
-use tribunal_simt::launch::{Argument, Launch, Settings};
+use tribunal_simt::launch::{Argument, Launch, Scrutiny, Settings};
 use tribunal_simt::memory::{Memory, Pointer, Role};
 use tribunal_simt::ptx::Module;
 
@@ -268,8 +269,8 @@ const BENCHES: [Bench; 11] = [
 ];
 
 fn main() {
-    println!("| kernel | warp instructions | ms | M/s | lanes a warp | faults |");
-    println!("|---|--:|--:|--:|--:|--:|");
+    println!("| kernel | warp instructions | ms | M/s | M/s counted | lanes a warp | faults |");
+    println!("|---|--:|--:|--:|--:|--:|--:|");
     let wanted: Vec<String> =
         std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
     let is_wanted =
@@ -277,28 +278,32 @@ fn main() {
     for bench in BENCHES.iter().filter(is_wanted) {
         let module = Module::parse(bench.text).expect("PTX");
         let kernel = module.kernel(bench.kernel).unwrap_or_else(|error| panic!("{}: {error}", bench.kernel));
-        let mut best = f64::INFINITY;
-        let begun = Instant::now();
-        let report = loop {
-            let mut memory = Memory::new();
-            let arguments = (bench.arguments)(&mut memory);
-            let launch =
-                Launch { grid: bench.grid, block: [bench.block, 1, 1], shared: bench.shared, arguments };
-            let started = Instant::now();
-            let report =
-                execute::launch(&kernel, &launch, &mut memory, &Settings::default()).expect("a launch");
-            best = best.min(started.elapsed().as_secs_f64());
-            if begun.elapsed().as_secs_f64() > SECONDS {
-                break report;
+        let time = |scrutiny| {
+            let settings = Settings { scrutiny, ..Settings::default() };
+            let mut best = f64::INFINITY;
+            let begun = Instant::now();
+            loop {
+                let mut memory = Memory::new();
+                let arguments = (bench.arguments)(&mut memory);
+                let launch =
+                    Launch { grid: bench.grid, block: [bench.block, 1, 1], shared: bench.shared, arguments };
+                let started = Instant::now();
+                let report = execute::launch(&kernel, &launch, &mut memory, &settings).expect("a launch");
+                best = best.min(started.elapsed().as_secs_f64());
+                if begun.elapsed().as_secs_f64() > SECONDS {
+                    break (report, best);
+                }
             }
         };
+        let ((report, best), (_, counted)) = (time(Scrutiny::Races), time(Scrutiny::Costs));
         let meter = &report.meter;
         println!(
-            "| {} | {} | {:.2} | {:.1} | {:.1} | {} |",
+            "| {} | {} | {:.2} | {:.1} | {:.1} | {:.1} | {} |",
             bench.name,
             meter.instructions,
             1e3 * best,
             meter.instructions as f64 / best / 1e6,
+            meter.instructions as f64 / counted / 1e6,
             meter.lanes as f64 / meter.instructions as f64,
             report.faults.len()
         );

@@ -80,14 +80,14 @@ pub enum Schedule {
     Random(u64),
 }
 
-/// How closely a launch is looked at. What it leaves in memory is the same.
+/// How closely a launch is looked at. What it leaves in memory is the same, but for what [`Settings::shows_past`] shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Scrutiny {
-    /// Nobody looks for races and for reads of what nobody has written or a cache does not see, as of a launch that is made again.
+    /// Faults are found that show by themselves, such as accesses out of bounds: enough where a launch is made again.
     Results,
-    /// Somebody does.
-    Faults,
-    /// And accesses are counted: without, a meter knows of no bytes, sectors, waves and atomic operations.
+    /// So are races, and reads of what nobody has written or a cache does not see.
+    Races,
+    /// And accesses are counted, of which a [meter](crate::meter::Meter) knows nothing otherwise.
     #[default]
     Costs,
 }
@@ -107,7 +107,7 @@ pub struct Settings {
     /// How closely it is looked at.
     pub scrutiny: Scrutiny,
     /// Whether the first look of a block at what another wrote, by volatile or relaxed operations and with nothing to order the two, shows what was
-    /// there before, as it may: a GPU may let others see what a thread wrote in another order. Needs that faults are looked for.
+    /// there before, as it may: a GPU may let others see what a thread wrote in another order. Needs that races are looked for.
     pub shows_past: bool,
 }
 

@@ -174,14 +174,15 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    pub fn new(kernel: &Kernel, memory: &Memory) -> Counts {
+    /// Of what accesses cost nothing, unless it `counts` them.
+    pub fn new(kernel: &Kernel, memory: &Memory, counts: bool) -> Counts {
         let buffers = (0..memory.count()).map(|place| memory.at(place));
         Counts {
             code: vec![Count::default(); kernel.code.len()],
             touched: buffers
                 .clone()
                 .map(|buffer| {
-                    let sectors = buffer.bytes.len().div_ceil(SECTOR as usize);
+                    let sectors = if counts { buffer.bytes.len().div_ceil(SECTOR as usize) } else { 0 };
                     (Bitmap::new(sectors), Bitmap::new(sectors))
                 })
                 .collect(),

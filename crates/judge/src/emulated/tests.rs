@@ -126,6 +126,24 @@ fn launches_are_planned_for_132_multiprocessors() {
     assert_eq!(answer.outputs[0].to_f64(), [132.0]);
 }
 
+#[test]
+fn what_calls_ask_of_memory_is_counted_where_it_is_asked_for() {
+    let ptx = ".version 7.0\n.target sm_80\n.address_size 64\n.global .align 4 .b8 kept[100];\n\
+         .visible .entry k(.param .u64 p0, .param .u64 p1) {\n.reg .f32 %f0; .reg .b64 %rd<3>;\n\
+         ld.param.u64 %rd0, [p0]; ld.param.u64 %rd1, [p1]; mov.u64 %rd2, kept; cvta.global.u64 %rd2, %rd2;\n\
+         ld.global.f32 %f0, [%rd0]; st.global.f32 [%rd1], %f0; st.global.f32 [%rd2+32], %f0;\nret;\n}\n";
+    let mut device = one_kernel("block = [1]\narguments = [\"logits\", \"probs\"]", ptx);
+    ask(&mut device, &[0.5; 4], 2).expect("an answer");
+    assert_eq!(device.take_traffic(), None);
+    device.clear();
+    device.count();
+    ask(&mut device, &[0.5; 4], 2).expect("an answer");
+    assert_eq!(device.own_bytes().expect("a number"), 32, "a sector of a variable");
+    let traffic = device.take_traffic().expect("it is counted");
+    assert_eq!((traffic.bytes(), traffic.given), (12.0, 4.0 * 4.0 + 2.0 * 4.0 + 2.0 * 8.0));
+    assert_eq!(device.take_traffic(), Some(Traffic::default()), "since this was asked last");
+}
+
 /// Goes round as often as the first logit says, and for ever below 0.
 fn goes_round() -> Emulated {
     let ptx = ".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 p0) {\n\

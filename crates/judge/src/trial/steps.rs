@@ -56,6 +56,11 @@ impl<'w> Part<'w> {
         workloads.counted.iter().map(|workload| Part::Traffic(workload.as_ref()))
     }
 
+    /// Whether it asks what calls take of memory, or ask of it.
+    pub fn is_of_memory(&self) -> bool {
+        !matches!(self, Part::Rounds(_))
+    }
+
     /// What trouble with it is about, and where that counts.
     pub fn topic(&self) -> (&'static str, Dimension) {
         match self {

@@ -1,6 +1,8 @@
 //! Loads, stores and atomic operations: what they do to memory, once it is known [where](super::place) each lane goes, whether it
 //! [may](super::check), and what that [costs](super::cost).
 
+use std::ops::Range;
+
 use crate::address;
 use crate::alu::{self, Value};
 use crate::launch::Schedule;
@@ -507,6 +509,15 @@ fn put_number(bytes: &mut [u8], number: u64) {
     }
 }
 
+/// Where the values of all 32 lanes are, if those of some lie side by side.
+#[inline(always)]
+fn row(step: Option<usize>, starts: &[usize; LANES], mask: u32, size: usize) -> Option<Range<usize>> {
+    let step = step.filter(|step| *step == size)?;
+    let first = mask.trailing_zeros() as usize;
+    let begin = starts[first].checked_sub(first * step)?;
+    Some(begin..begin + LANES * step)
+}
+
 /// Where values of lanes are read from.
 #[derive(Clone, Copy)]
 struct Source<'m> {
@@ -537,9 +548,10 @@ impl Source<'_> {
                     *out = value(bytes[at..][..N].try_into().expect("as long"));
                 }
             }
-            _ => match self.row(N) {
+            _ => match row(self.step, self.starts, self.mask, N).and_then(|row| self.bytes.get(row)) {
                 // Some lanes take no part, but could.
                 Some(row) => {
+                    debug_assert_eq!(at, 0, "a value as long as the step is all of it");
                     let ones = alu::ones(self.mask);
                     for ((out, bytes), one) in out.iter_mut().zip(row.chunks_exact(N)).zip(ones) {
                         *out = T::choose(one, value(bytes.try_into().expect("as long")), *out);
@@ -548,14 +560,6 @@ impl Source<'_> {
                 None => lanes(self.mask).for_each(|lane| out[lane] = value_at(self.starts[lane])),
             },
         }
-    }
-
-    /// What all 32 lanes would read of values side by side, if it is all there.
-    #[inline(always)]
-    fn row(&self, size: usize) -> Option<&[u8]> {
-        let step = self.step.filter(|step| *step == size)?;
-        let first = self.mask.trailing_zeros() as usize;
-        self.bytes.get(self.starts[first].checked_sub(first * step)?..)?.get(..LANES * step)
     }
 }
 
@@ -601,8 +605,8 @@ struct Sink<'m> {
 }
 
 impl Sink<'_> {
-    /// Writes a value `at` bytes behind where each lane's bytes begin; gives the lanes that write what is there already. `value` makes of bytes what
-    /// they would be of.
+    /// Writes a value `at` bytes behind where each lane's bytes begin; gives the lanes that write what is there already. `value` undoes
+    /// `bytes`: what it makes of any bytes is made into these again.
     #[inline(always)]
     fn write<const N: usize, T: Value + PartialEq>(
         &mut self,
@@ -623,9 +627,10 @@ impl Sink<'_> {
                 let row = self.bytes[self.starts[0]..][..LANES * step].chunks_exact_mut(step);
                 row.enumerate().for_each(|(lane, place)| put(place, lane));
             }
-            _ => match self.row(N) {
+            _ => match row(self.step, self.starts, mask, N).and_then(|row| self.bytes.get_mut(row)) {
                 // Some lanes take no part, but could: they write what is there.
                 Some(row) => {
+                    debug_assert_eq!(at, 0, "a value as long as the step is all of it");
                     let ones = alu::ones(mask);
                     for (lane, place) in row.chunks_exact_mut(N).enumerate() {
                         let place: &mut [u8; N] = place.try_into().expect("as long");
@@ -640,14 +645,6 @@ impl Sink<'_> {
             },
         }
         same
-    }
-
-    /// Where all 32 lanes would write values side by side, if it is all there.
-    #[inline(always)]
-    fn row(&mut self, size: usize) -> Option<&mut [u8]> {
-        let step = self.step.filter(|step| *step == size)?;
-        let first = self.mask.trailing_zeros() as usize;
-        self.bytes.get_mut(self.starts[first].checked_sub(first * step)?..)?.get_mut(..LANES * step)
     }
 }
 
@@ -742,6 +739,16 @@ mod tests {
                 (same, bytes)
             };
             assert_eq!(write(Some(4)), write(None), "{mask:#x} to {}", starts[0]);
+        }
+        // The second half of a pair.
+        for (starts, mask) in rows(8).filter(|(_, mask)| *mask != u32::MAX) {
+            let read = |step| {
+                let mut out = [7u64; LANES];
+                let from = Source { bytes: &bytes, starts: &starts, mask, step };
+                from.read(4, &mut out, |bytes| u32::from_le_bytes(bytes).into());
+                out
+            };
+            assert_eq!(read(Some(8)), read(None), "{mask:#x} from {}", starts[0]);
         }
         for (starts, mask) in rows(2) {
             let write = |step| {

@@ -68,7 +68,7 @@ fn note(
     races
 }
 
-/// Lanes that write what is there already come last, so that they hide nobody from those that do not.
+/// Those of some lanes that change something, then those that write what is there already: they come last, so that they hide nobody.
 fn changing_first(mask: u32, same: u32) -> [u32; 2] {
     [mask & !same, mask & same]
 }
@@ -113,8 +113,8 @@ fn note_each(
     };
     let (count, bytes, log_width) =
         (1 << shift, ((1u32 << size.min(width)) - 1) as u8, width.trailing_zeros());
-    for lanes_alike in changing_first(mask, same) {
-        for lane in lanes(lanes_alike) {
+    for some in changing_first(mask, same) {
+        for lane in lanes(some) {
             let offset = group.offsets[lane] as usize;
             if offset & (size - 1) == 0 {
                 // Whole cells of one line, or a part of one cell.
@@ -228,7 +228,7 @@ impl Machine<'_> {
         warp: &Warp,
         block: &Block,
     ) {
-        if !self.seeks_faults() {
+        if !self.seeks_races() {
             return;
         }
         let size = request.size;
@@ -286,7 +286,7 @@ impl Machine<'_> {
         request: &Request,
         block: &mut Block,
     ) {
-        if !self.seeks_faults() {
+        if !self.seeks_races() {
             return;
         }
         let (tick, pc) = (self.tick, request.pc);
@@ -417,7 +417,7 @@ impl Machine<'_> {
         warp: &Warp,
         block: &mut Block,
     ) {
-        if !self.seeks_faults() {
+        if !self.seeks_races() {
             return;
         }
         let ticks = if releases { [self.tick; LANES] } else { warp.fenced_for_block };
@@ -452,7 +452,7 @@ impl Machine<'_> {
         warp: &Warp,
         block: &Block,
     ) {
-        if !self.seeks_faults() || self.releases.given_up() {
+        if !self.seeks_races() || self.releases.given_up() {
             return;
         }
         let ticks = if releases { [self.tick; LANES] } else { warp.fenced };

@@ -93,6 +93,7 @@ impl Machine<'_> {
                     // An aligned access of at most 16 bytes lies in one sector, and is the same as another or apart from it.
                     let mut touch = |sector| self.counts.touch(place, write, sector, 1);
                     let (places, sectors) = if group.row {
+                        // From lane to lane its sectors only rise.
                         let (mut sectors, mut last) = (0, None);
                         for sector in lanes(mask).map(|lane| group.offsets[lane] / SECTOR) {
                             if last != Some(sector) {

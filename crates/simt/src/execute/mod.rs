@@ -65,7 +65,7 @@ pub fn launch(
     memory.load(kernel);
     let shadows = (0..memory.count()).map(|place| {
         let buffer = memory.at(place);
-        (buffer.role() != Role::Input && settings.scrutiny >= Scrutiny::Faults)
+        (buffer.role() != Role::Input && settings.scrutiny >= Scrutiny::Races)
             .then(|| Shadow::new(buffer.bytes.len().div_ceil(cell_bytes(buffer.element()))))
     });
     let mut machine = Machine {
@@ -73,7 +73,7 @@ pub fn launch(
         launch,
         params,
         shadows: shadows.collect(),
-        counts: Counts::new(kernel, memory),
+        counts: Counts::new(kernel, memory, settings.scrutiny >= Scrutiny::Costs),
         memory,
         faults: Faults::default(),
         releases: Releases::default(),
@@ -84,7 +84,7 @@ pub fn launch(
         schedule: settings.schedule,
         fill: settings.fill,
         scrutiny: settings.scrutiny,
-        shows_past: settings.shows_past && settings.scrutiny >= Scrutiny::Faults,
+        shows_past: settings.shows_past && settings.scrutiny >= Scrutiny::Races,
         random: match settings.schedule {
             Schedule::Random(seed) => seed,
             Schedule::Forward | Schedule::Reverse => 0,
@@ -281,9 +281,9 @@ impl Machine<'_> {
         }
     }
 
-    /// Whether races and uses of what nobody has written are looked for.
-    fn seeks_faults(&self) -> bool {
-        self.scrutiny >= Scrutiny::Faults
+    /// Whether races are looked for, and reads of what nobody has written.
+    fn seeks_races(&self) -> bool {
+        self.scrutiny >= Scrutiny::Races
     }
 
     /// A number from the seed of the schedule.

@@ -116,7 +116,7 @@ pub(super) fn addresses(warp: &Warp, reg: Reg, wide: bool, offset: i32) -> [u64;
 
 /// Whether the lanes lie where they would if all 32 lay beside one another in their order.
 #[inline(always)]
-pub(super) fn is_row(offsets: &[u64; LANES], mask: u32, size: usize) -> bool {
+fn is_row(offsets: &[u64; LANES], mask: u32, size: usize) -> bool {
     let first = mask.trailing_zeros() as usize;
     let begin = offsets[first].wrapping_sub((first * size) as u64);
     let mut off = 0;
@@ -142,7 +142,7 @@ pub(super) fn is_without_gaps(mask: u32) -> bool {
 
 /// Whether all lanes go to one address.
 #[inline(always)]
-pub(super) fn is_one(offsets: &[u64; LANES], mask: u32) -> bool {
+fn is_one(offsets: &[u64; LANES], mask: u32) -> bool {
     let first = offsets[mask.trailing_zeros() as usize];
     let ones = alu::ones(mask);
     let mut off = 0;
@@ -366,7 +366,8 @@ pub(super) mod tests {
         let column = offsets(|lane| 4 * (lane % 5) + 64 * (lane / 7));
         let patterns = [offsets(|lane| 64 + 4 * lane), offsets(|_| 64), offsets(|lane| 8 * lane), column];
         for offsets in patterns {
-            for mask in (0..5000u32).map(|seed| seed.wrapping_mul(0x9E37_79B9)).filter(|mask| *mask != 0) {
+            let some = (1..5000u32).map(|seed| seed.wrapping_mul(0x9E37_79B9));
+            for mask in some.chain((0..32).map(|lane| 1 << lane)).chain([u32::MAX]) {
                 for size in [4, 8] {
                     let due = (is_row(&offsets, mask, size), is_one(&offsets, mask));
                     assert_eq!(pattern(&offsets, mask, size), due, "{mask:#x} {offsets:?}");

@@ -228,6 +228,7 @@ impl Line {
         }
     }
 
+    /// Happens once a line.
     #[inline(never)]
     fn become_own(&mut self, owner: Owner) {
         let own = match self {

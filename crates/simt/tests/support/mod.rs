@@ -59,12 +59,16 @@ pub fn assert_same_results(
         assert!(buffers.all(|(one, other)| one.holds_what(other)), "{}: other results", kernel.name);
         assert_eq!(again.finished, report.finished, "{}", kernel.name);
         assert_eq!(again.meter.instructions, report.meter.instructions, "{}", kernel.name);
-        let counted =
-            again.meter.buffers.iter().any(|buffer| buffer.read.sectors + buffer.written.sectors > 0);
-        assert!(!counted && again.meter.shared.requests == 0, "{}: costs", kernel.name);
+        let counted = again.meter.buffers.iter().any(|buffer| {
+            buffer.read.sectors + buffer.written.sectors + buffer.atomics + buffer.unique_sectors_read > 0
+        });
+        let (shared, local) = (again.meter.shared, again.meter.local);
+        assert!(!counted && shared.requests + local.sectors == 0, "{}: costs", kernel.name);
         again
     };
-    assert_eq!(under(Scrutiny::Faults).faults, report.faults, "{}", kernel.name);
+    let again = under(Scrutiny::Races);
+    assert_eq!((&again.faults, &again.unseen), (&report.faults, &report.unseen), "{}", kernel.name);
+    assert_eq!(again.followed, report.followed, "{}", kernel.name);
     let again = under(Scrutiny::Results);
     let unwatched =
         [Kind::SharedRace, Kind::GlobalRace, Kind::ContestedWrite, Kind::Uninitialised, Kind::StaleRead];
