@@ -314,8 +314,8 @@ impl Emulated {
                     let used = used.entry(index).or_default();
                     *used = used.max(unique as f64);
                 }
-                self.count_variables(&launch.kernel, &report.meter.buffers[plan.buffers.len()..]);
             }
+            self.count_variables(&launch.kernel, &report.meter.buffers[plan.buffers.len()..]);
             self.record.note(&report, during);
             self.was_endless |= report.faults.iter().any(|fault| fault.kind == Kind::Endless);
             if !report.finished {
@@ -376,12 +376,11 @@ impl Emulated {
 
     /// Variables of a module are memory like any other.
     fn count_variables(&mut self, kernel: &str, meters: &[BufferMeter]) {
+        let Some(traffic) = &mut self.traffic else { return };
         let variables = self.kernels[kernel].variables.iter().zip(meters);
         for (variable, meter) in variables.filter(|(variable, _)| variable.space != Space::Const) {
             let name = format!("__device__ {}", variable.name);
-            if let Some(traffic) = &mut self.traffic {
-                traffic.buffers.entry(name.clone()).or_default().add(meter);
-            }
+            traffic.buffers.entry(name.clone()).or_default().add(meter);
             // Launches of a call may write one part of it each.
             let written = self.written.entry(name.clone()).or_default();
             *written += SECTOR * meter.unique_sectors_written;

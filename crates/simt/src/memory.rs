@@ -57,24 +57,14 @@ impl Bitmap {
 
     /// Sets any number of bits from `first` on.
     #[inline]
-    pub fn set_range(&mut self, mut first: usize, mut count: usize) {
-        while count > 0 {
-            let step = count.min(64);
-            self.set(first, step);
-            first += step;
-            count -= step;
-        }
+    pub fn set_range(&mut self, first: usize, count: usize) {
+        parts(first, count).for_each(|(first, count)| self.set(first, count));
     }
 
     /// Clears any number of bits from `first` on.
     #[inline]
-    pub fn unset_range(&mut self, mut first: usize, mut count: usize) {
-        while count > 0 {
-            let step = count.min(64);
-            self.unset(first, step);
-            first += step;
-            count -= step;
-        }
+    pub fn unset_range(&mut self, first: usize, count: usize) {
+        parts(first, count).for_each(|(first, count)| self.unset(first, count));
     }
 
     /// Whether `count` bits from `first` on are all set; at most 64.
@@ -90,16 +80,8 @@ impl Bitmap {
 
     /// Whether any number of bits from `first` on are all set.
     #[inline]
-    pub fn has_range(&self, mut first: usize, mut count: usize) -> bool {
-        while count > 0 {
-            let step = count.min(64);
-            if !self.has(first, step) {
-                return false;
-            }
-            first += step;
-            count -= step;
-        }
-        true
+    pub fn has_range(&self, first: usize, count: usize) -> bool {
+        parts(first, count).all(|(first, count)| self.has(first, count))
     }
 
     pub fn clear(&mut self) {
@@ -109,6 +91,12 @@ impl Bitmap {
     pub fn count(&self) -> u64 {
         self.0.iter().map(|word| u64::from(word.count_ones())).sum()
     }
+}
+
+/// Any number of bits in parts of at most 64: where each begins, and how many it has.
+#[inline]
+fn parts(first: usize, count: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..count).step_by(64).map(move |done| (first + done, (count - done).min(64)))
 }
 
 /// A buffer.

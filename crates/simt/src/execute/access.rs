@@ -651,34 +651,24 @@ impl Sink<'_> {
 /// Values of lanes from a register into memory; gives the lanes whose values are there already.
 #[inline(always)]
 fn spill(to: &mut Sink<'_>, at: usize, access: &Access, reg: Reg, warp: &Warp) -> u32 {
-    macro_rules! narrow {
-        ($ty:ty) => {
+    macro_rules! write {
+        ($file:ident: $of:ty, $ty:ty) => {
             to.write(
                 at,
-                &warp.regs.w32[reg.index()],
+                &warp.regs.$file[reg.index()],
                 |value| (value as $ty).to_le_bytes(),
-                |bytes| u32::from(<$ty>::from_le_bytes(bytes)),
-            )
-        };
-    }
-    macro_rules! wide {
-        ($ty:ty) => {
-            to.write(
-                at,
-                &warp.regs.w64[reg.index()],
-                |value| (value as $ty).to_le_bytes(),
-                |bytes| u64::from(<$ty>::from_le_bytes(bytes)),
+                |bytes| <$of>::from(<$ty>::from_le_bytes(bytes)),
             )
         };
     }
     match (access.wide, access.bytes) {
-        (false, 1) => narrow!(u8),
-        (false, 2) => narrow!(u16),
-        (false, _) => narrow!(u32),
-        (true, 1) => wide!(u8),
-        (true, 2) => wide!(u16),
-        (true, 4) => wide!(u32),
-        (true, _) => wide!(u64),
+        (false, 1) => write!(w32: u32, u8),
+        (false, 2) => write!(w32: u32, u16),
+        (false, _) => write!(w32: u32, u32),
+        (true, 1) => write!(w64: u64, u8),
+        (true, 2) => write!(w64: u64, u16),
+        (true, 4) => write!(w64: u64, u32),
+        (true, _) => write!(w64: u64, u64),
     }
 }
 
