@@ -24,7 +24,7 @@ use crate::program::{Float, Inst, Op, Reg};
 use crate::registers::Registers;
 
 pub(crate) use atomic::atomic;
-pub(crate) use lanes::{Value, ballot, lanes as each_lane, ones};
+pub(crate) use lanes::{Value, ballot, lanes as each_lane, ones, put32};
 pub(crate) use mma::spread_matrix;
 
 /// Whether this machine has what the copies for AVX2 are compiled for.

@@ -21,18 +21,32 @@ pub fn convert(
     regs: &mut Registers,
     mask: u32,
 ) -> bool {
-    use Scalar::{Bf16, F16, F32, S32, S64, U16, U32, U64};
+    use Scalar::{Bf16, F16, F32, S32, S64, U32, U64};
     let plain = !how.sat && !how.relu && !how.ftz;
+    let small = |ty: Scalar| range(ty).is_some() && ty.bytes() < 8;
     let nearest = plain && how.round == Round::Nearest && !how.integral;
     match (to, from) {
         (U64 | S64, U32) if plain => widen1(regs, inst, mask, u64::from),
         (U64 | S64, S32) if plain => each!(widen1(regs, inst, mask), |a| (a as i32) as u64),
         (U32 | S32, U64 | S64) if plain => each!(narrow1(regs, inst, mask), |a| a as u32),
-        (U32 | S32, U16) | (U16, U32 | S32) if plain => each!(map1(regs, inst, mask), |a| a & 0xffff),
+        (to, from) if plain && small(to) && small(from) => {
+            let (above, beyond) = (32 - 8 * from.bytes(), 32 - 8 * to.bytes());
+            if range(from).is_some_and(|(least, _)| least < 0) {
+                each!(map1(regs, inst, mask), |a| ((a << above) as i32 >> above) as u32 & u32::MAX >> beyond);
+            } else {
+                each!(map1(regs, inst, mask), |a| a << above >> above & u32::MAX >> beyond);
+            }
+        }
         (F32, S32) if nearest => each!(map1(regs, inst, mask), |a| (a as i32 as f32).to_bits()),
         (F32, U32) if nearest => each!(map1(regs, inst, mask), |a| (a as f32).to_bits()),
         (S32, F32) if plain && how.round == Round::Zero => {
             each!(map1(regs, inst, mask), |a| f32::from_bits(a) as i32 as u32);
+        }
+        (S32, F32) if plain && how.round == Round::Nearest => {
+            each!(map1(regs, inst, mask), |a| f32::from_bits(a).round_ties_even() as i32 as u32);
+        }
+        (F32, F32) if plain && how.integral && how.round == Round::Nearest => {
+            each!(map1(regs, inst, mask), |a| bits32(f32::from_bits(a).round_ties_even()));
         }
         (F32, F16) if plain && !how.integral => {
             each!(map1(regs, inst, mask), |a| bits32(f16_to_f32(a & 0xffff)))

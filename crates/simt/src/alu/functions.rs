@@ -21,10 +21,9 @@ pub fn exp2(x: f64) -> f64 {
     let clamped = if clamped > 200.0 { 200.0 } else { clamped };
     let shifted = clamped + INTEGER;
     let t = (clamped - (shifted - INTEGER)) * std::f64::consts::LN_2;
-    // exp(t) for |t| <= ln 2 / 2: the next term is below 1e-16.
-    let mut sum = 1.0 / 479_001_600.0;
+    // exp(t) for |t| <= ln 2 / 2: the next term is below 2^-47.
+    let mut sum: f64 = 1.0 / 39_916_800.0;
     let terms = [
-        1.0 / 39_916_800.0,
         1.0 / 3_628_800.0,
         1.0 / 362_880.0,
         1.0 / 40_320.0,
@@ -38,7 +37,7 @@ pub fn exp2(x: f64) -> f64 {
         1.0,
     ];
     for term in terms {
-        sum = sum * t + term;
+        sum = sum.mul_add(t, term);
     }
     // The integer lies in the lowest bits of the shifted number.
     let scale = f64::from_bits((shifted.to_bits().wrapping_add(1023)) << 52);
@@ -70,6 +69,7 @@ pub fn log2(x: f64) -> f64 {
 }
 
 /// [`Op::Intrinsic`](crate::program::Op::Intrinsic)
+#[inline(always)]
 pub fn intrinsic(of: Intrinsic, ty: Float, inst: &Inst, regs: &mut Registers, mask: u32) {
     let one = inst.b == Reg::NONE;
     match ty {

@@ -13,7 +13,7 @@
 //! rounded to the nearest f32; sums of halves are rounded to halves at the end. Hardware adds several products at once, aligns them to the
 //! largest and cuts off what lies below: its last bits differ. Sums of f64 are rounded to f64 in that order. Sums of integers are exact.
 
-use crate::program::{Inst, Mma, MmaInput, Reg};
+use crate::program::{Inst, LANES, Mma, MmaInput, Reg};
 use crate::registers::Registers;
 
 use super::float::{bits32, bits64};
@@ -64,22 +64,25 @@ fn gather<T: Copy + Default, const K: usize>(
 ) {
     let count = 32 / width;
     let part = |word: u32, j: usize| word << (32 - width - width * j) >> (32 - width);
-    // The values of all lanes are found first, as vectors.
+    // Every loop writes values that lie side by side, so that the compiler makes vectors of it.
     for (r, &reg) in a.iter().enumerate() {
-        let words = get32(regs, reg);
-        for j in 0..count {
-            let values = lanes!(|lane| value.0(part(words[lane], j)));
-            for (lane, &value) in values.iter().enumerate() {
-                to.a[lane / 4 + 8 * (r % 2)][4 * count * (r / 2) + count * (lane % 4) + j] = value;
+        for (group, words) in get32(regs, reg).as_chunks::<4>().0.iter().enumerate() {
+            let row = &mut to.a[group + 8 * (r % 2)][4 * count * (r / 2)..][..4 * count];
+            for place in 0..4 {
+                for j in 0..count {
+                    row[count * place + j] = value.0(part(words[place], j));
+                }
             }
         }
     }
     for (r, &reg) in b.iter().enumerate() {
         let words = get32(regs, reg);
-        for j in 0..count {
-            let values = lanes!(|lane| value.1(part(words[lane], j)));
-            for (lane, &value) in values.iter().enumerate() {
-                to.b[4 * count * r + count * (lane % 4) + j][lane / 4] = value;
+        for place in 0..4 {
+            let words: [u32; COLUMNS] = std::array::from_fn(|group| words[4 * group + place]);
+            for j in 0..count {
+                for (to, &word) in to.b[4 * count * r + count * place + j].iter_mut().zip(&words) {
+                    *to = value.1(part(word, j));
+                }
             }
         }
     }
@@ -98,18 +101,23 @@ fn floats<const K: usize>(
     let [a, b, c, d] = [inst.a, inst.b, inst.c, inst.d].map(|list| &*lists[list.index()]);
     let mut of = Matrices { a: [[0.0; K]; ROWS], b: [[0.0; COLUMNS]; K], sum: [[0.0; COLUMNS]; ROWS] };
     gather(&mut of, width, (a, b), regs, (&value, &value));
-    for lane in 0..32 {
-        for i in 0..4 {
-            let (row, column) = place(lane, i);
-            of.sum[row][column] = if mma.half {
-                half::f16_to_f32(get32(regs, c[i / 2])[lane] >> (16 * (i % 2)) & 0xffff)
-            } else {
-                f32::from_bits(get32(regs, c[i])[lane])
-            };
+    for (r, rows) in of.sum.as_chunks_mut::<{ ROWS / 2 }>().0.iter_mut().enumerate() {
+        let (even, odd) = if mma.half {
+            let pairs = get32(regs, c[r]);
+            let value = |bits| bits32(half::f16_to_f32(bits));
+            (lanes!(|lane| value(pairs[lane] & 0xffff)), lanes!(|lane| value(pairs[lane] >> 16)))
+        } else {
+            (*get32(regs, c[2 * r]), *get32(regs, c[2 * r + 1]))
+        };
+        for (group, row) in rows.iter_mut().enumerate() {
+            for place in 0..4 {
+                row[2 * place] = f32::from_bits(even[4 * group + place]);
+                row[2 * place + 1] = f32::from_bits(odd[4 * group + place]);
+            }
         }
     }
     // Several rows at a time, in registers: the additions of one wait for each other.
-    for (rows, to) in of.a.as_chunks::<4>().0.iter().zip(of.sum.as_chunks_mut::<4>().0) {
+    for (rows, to) in of.a.as_chunks::<8>().0.iter().zip(of.sum.as_chunks_mut::<8>().0) {
         let mut sums = *to;
         for (column, b) in of.b.iter().enumerate().take(mma.k.into()) {
             for (row, sums) in rows.iter().zip(&mut sums) {
@@ -120,20 +128,21 @@ fn floats<const K: usize>(
         }
         *to = sums;
     }
-    let sum = |lane: usize, i: usize| {
-        let (row, column) = place(lane, i);
-        of.sum[row][column]
-    };
-    for (r, &reg) in d.iter().enumerate() {
-        let values = lanes!(|lane| {
-            if mma.half {
-                let half = |i| half::nearest::<false>(sum(lane, i));
-                half(2 * r) | half(2 * r + 1) << 16
-            } else {
-                bits32(sum(lane, r))
+    for (r, rows) in of.sum.as_chunks::<{ ROWS / 2 }>().0.iter().enumerate() {
+        let (mut even, mut odd) = ([0.0; LANES], [0.0; LANES]);
+        for (group, row) in rows.iter().enumerate() {
+            for place in 0..4 {
+                even[4 * group + place] = row[2 * place];
+                odd[4 * group + place] = row[2 * place + 1];
             }
-        });
-        put32(regs, reg, mask, values);
+        }
+        if mma.half {
+            let half = |sum| half::nearest::<false>(sum);
+            put32(regs, d[r], mask, lanes!(|lane| half(even[lane]) | half(odd[lane]) << 16));
+        } else {
+            put32(regs, d[2 * r], mask, lanes!(|lane| bits32(even[lane])));
+            put32(regs, d[2 * r + 1], mask, lanes!(|lane| bits32(odd[lane])));
+        }
     }
 }
 

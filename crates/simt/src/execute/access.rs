@@ -83,13 +83,17 @@ impl Machine<'_> {
             };
             let (bytes, _) = self.storage(block, group.target);
             let from = Source { bytes, starts: &starts, mask, step: group.step(size) };
-            for part in 0..usize::from(access.count) {
-                let reg = part_of(kernel, inst.d, access.count, part);
-                if reg == Reg::NONE {
-                    continue;
+            match (access.count, access.bytes, access.wide) {
+                (4, 4, false) => fetch_words::<4, 16>(&from, &kernel.lists[inst.d.index()], warp),
+                (2, 4, false) => fetch_words::<2, 8>(&from, &kernel.lists[inst.d.index()], warp),
+                _ => {
+                    for part in 0..usize::from(access.count) {
+                        let reg = part_of(kernel, inst.d, access.count, part);
+                        if reg != Reg::NONE {
+                            fetch(&from, part * usize::from(access.bytes), access, reg, warp);
+                        }
+                    }
                 }
-                let at = part * usize::from(access.bytes);
-                fetch(&from, at, access, reg, warp);
             }
             if strong && past != [0; PARTS_MAX] {
                 self.fetch_past(inst, access, &group, (&starts, past), warp);
@@ -217,13 +221,17 @@ impl Machine<'_> {
                 }
                 let step = group.step(size);
                 self.put(&group, mask, &request, block, |to, starts| {
-                    let mut same = u32::MAX;
-                    for part in 0..count {
-                        let reg = part_of(kernel, inst.b, access.count, part);
-                        let mut to = Sink { bytes: to, starts, mask, step, backward };
-                        same &= spill(&mut to, part * bytes, access, reg, warp);
+                    let mut to = Sink { bytes: to, starts, mask, step, backward };
+                    match (count, bytes, access.wide) {
+                        (4, 4, false) => {
+                            to.put::<16, 16>(&words::<4, 16>(&kernel.lists[inst.b.index()], warp))
+                        }
+                        (2, 4, false) => to.put::<8, 8>(&words::<2, 8>(&kernel.lists[inst.b.index()], warp)),
+                        _ => (0..count).fold(u32::MAX, |same, part| {
+                            let reg = part_of(kernel, inst.b, access.count, part);
+                            same & spill(&mut to, part * bytes, access, reg, warp)
+                        }),
                     }
-                    same
                 });
                 if strong {
                     let release = matches!(access.order, Order::Release | Order::AcquireRelease);
@@ -374,12 +382,12 @@ impl Machine<'_> {
             self.check_written(&group, &starts, mask, &request, warp, block);
             self.check_races(&group, mask, 0, &request, block);
             let (bytes, _) = self.storage(block, group.target);
-            for lane in lanes(mask) {
-                let row = &bytes[starts[lane]..];
-                match size {
-                    16 => rows[lane].copy_from_slice(&row[..16]),
-                    _ => rows[lane][..size].copy_from_slice(&row[..size]),
-                }
+            let from = Source { bytes, starts: &starts, mask, step: group.step(size) };
+            match size {
+                16 => from.rows(&mut rows),
+                _ => lanes(mask).for_each(|lane| {
+                    rows[lane][..size].copy_from_slice(&from.bytes[starts[lane]..][..size]);
+                }),
             }
         }
         rows
@@ -398,13 +406,14 @@ impl Machine<'_> {
         let backward = self.lanes_write_backward();
         let request = Request { way: Way::Write, size, pc, atomic: None, warp };
         let group = self.group(Space::Shared, addresses, mask, size);
+        let step = group.step(size);
         self.put(&group, mask, &request, block, |bytes, starts| {
-            let lanes = lanes_in_turn(mask, backward);
+            let mut to = Sink { bytes, starts, mask, step, backward };
             // A size that is known makes a comparison and a copy of it, and not two calls.
             match size {
-                16 => put_rows::<16>(bytes, starts, rows, lanes),
-                8 => put_rows::<8>(bytes, starts, rows, lanes),
-                _ => put_rows::<4>(bytes, starts, rows, lanes),
+                16 => to.put::<16, 16>(rows),
+                8 => to.put::<8, 16>(rows),
+                _ => to.put::<4, 16>(rows),
             }
         });
     }
@@ -455,22 +464,6 @@ impl Machine<'_> {
             super::print::print(&mut self.printed, text, &arguments, &bytes_at);
         }
     }
-}
-
-/// Writes a row for each lane, and returns the lanes whose row was there already.
-fn put_rows<const SIZE: usize>(
-    bytes: &mut [u8],
-    starts: &[usize; LANES],
-    rows: &[[u8; 16]; LANES],
-    lanes: impl Iterator<Item = usize>,
-) -> u32 {
-    let mut same = 0;
-    for lane in lanes {
-        let (place, row) = (&mut bytes[starts[lane]..][..SIZE], &rows[lane][..SIZE]);
-        same |= u32::from(place == row) << lane;
-        place.copy_from_slice(row);
-    }
-    same
 }
 
 /// Where a part of what each lane accesses is.
@@ -530,6 +523,18 @@ struct Source<'m> {
 }
 
 impl Source<'_> {
+    /// Reads a row of bytes for each lane that takes part.
+    #[inline(always)]
+    fn rows<const SIZE: usize>(&self, rows: &mut [[u8; SIZE]; LANES]) {
+        if self.step == Some(SIZE) && self.mask == u32::MAX {
+            rows.as_flattened_mut().copy_from_slice(&self.bytes[self.starts[0]..][..LANES * SIZE]);
+        } else {
+            for lane in lanes(self.mask) {
+                rows[lane].copy_from_slice(&self.bytes[self.starts[lane]..][..SIZE]);
+            }
+        }
+    }
+
     /// Reads a value that lies `at` bytes behind where each lane's bytes begin.
     #[inline(always)]
     fn read<const N: usize, T: Value>(&self, at: usize, out: &mut [T; LANES], value: impl Fn([u8; N]) -> T) {
@@ -561,6 +566,38 @@ impl Source<'_> {
             },
         }
     }
+}
+
+/// Words that lie side by side, of each lane, from memory into a register each.
+#[inline(always)]
+fn fetch_words<const COUNT: usize, const SIZE: usize>(from: &Source<'_>, regs: &[Reg], warp: &mut Warp) {
+    let mut rows = [[0; SIZE]; LANES];
+    from.rows(&mut rows);
+    let mut parts = [[0; LANES]; COUNT];
+    for (lane, row) in rows.iter().enumerate() {
+        for (part, word) in row.as_chunks::<4>().0.iter().enumerate() {
+            parts[part][lane] = u32::from_le_bytes(*word);
+        }
+    }
+    for (values, &reg) in parts.into_iter().zip(regs) {
+        alu::put32(&mut warp.regs, reg, from.mask, values);
+    }
+}
+
+/// The words of some registers side by side, of each lane.
+#[inline(always)]
+fn words<const COUNT: usize, const SIZE: usize>(regs: &[Reg], warp: &Warp) -> [[u8; SIZE]; LANES] {
+    let mut parts = [[0; LANES]; COUNT];
+    for (part, reg) in parts.iter_mut().zip(regs) {
+        *part = warp.regs.w32[reg.index()];
+    }
+    let mut rows = [[0; SIZE]; LANES];
+    for (lane, row) in rows.iter_mut().enumerate() {
+        for (part, word) in row.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+            *word = parts[part][lane].to_le_bytes();
+        }
+    }
+    rows
 }
 
 /// Values of lanes from memory into a register.
@@ -605,6 +642,25 @@ struct Sink<'m> {
 }
 
 impl Sink<'_> {
+    /// Writes the first bytes of a row for each lane; gives the lanes that write what is there already.
+    #[inline(always)]
+    fn put<const SIZE: usize, const ROW: usize>(&mut self, rows: &[[u8; ROW]; LANES]) -> u32 {
+        let mut same = 0;
+        let mut put = |place: &mut [u8], lane: usize| {
+            let row = &rows[lane][..SIZE];
+            same |= u32::from(place == row) << lane;
+            place.copy_from_slice(row);
+        };
+        if self.step == Some(SIZE) && self.mask == u32::MAX {
+            let places = self.bytes[self.starts[0]..][..LANES * SIZE].as_chunks_mut::<SIZE>().0;
+            places.iter_mut().enumerate().for_each(|(lane, place)| put(place, lane));
+        } else {
+            lanes_in_turn(self.mask, self.backward)
+                .for_each(|lane| put(&mut self.bytes[self.starts[lane]..][..SIZE], lane));
+        }
+        same
+    }
+
     /// Writes a value `at` bytes behind where each lane's bytes begin; gives the lanes that write what is there already. `value` undoes
     /// `bytes`: what it makes of any bytes is made into these again.
     #[inline(always)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::fault::{Kind, Line};
 use crate::memory::Role;
 use crate::program::{LANES, Op};
-use crate::shadow::{Actor, LINE, Mark, Release, Row, Shadow};
+use crate::shadow::{Actor, Cell, LINE, Mark, Release, Row, Shadow};
 
 use super::block::Block;
 use super::place::{Group, Request, Target, Way, words};
@@ -96,19 +96,24 @@ fn note_each(
     let mut races = Vec::new();
     let mut note = |lane: usize, first: usize, count: usize, bytes: u8| {
         let mark = mark(lane, bytes);
+        let note = |cell: &mut Cell| match way {
+            Way::Read => cell.read(actor, &mark),
+            Way::Write | Way::Atomic => cell.write(actor, &mark, same >> lane & 1 == 1),
+        };
+        // As it mostly is where neither of what follows holds.
+        if let Some(piece) = shadow.piece(first, count) {
+            if let Some(race) = note(piece) {
+                races.extend(std::iter::repeat_n((lane, race), count));
+            }
+            return;
+        }
         if shadow.note_own_cells(first, count, &mark, shift, write) {
             return;
         }
         let pieces = shadow.pieces(first, count);
         let alike = count / pieces.len();
-        for cell in pieces {
-            let race = match way {
-                Way::Read => cell.read(actor, &mark),
-                Way::Write | Way::Atomic => cell.write(actor, &mark, same >> lane & 1 == 1),
-            };
-            if let Some(race) = race {
-                races.extend(std::iter::repeat_n((lane, race), alike));
-            }
+        for race in pieces.iter_mut().filter_map(note) {
+            races.extend(std::iter::repeat_n((lane, race), alike));
         }
     };
     let (count, bytes, log_width) =
@@ -473,7 +478,7 @@ mod tests {
     use super::super::place::pattern;
     use super::*;
     use crate::program::Scope;
-    use crate::shadow::{Cell, Clocks};
+    use crate::shadow::Clocks;
 
     /// Warps of a block.
     const WARPS: usize = 3;

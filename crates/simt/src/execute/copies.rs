@@ -28,8 +28,9 @@ pub(super) struct Copy {
     group: u32,
     /// Whose they are.
     lanes: u32,
-    /// Where to, and what, of these lanes in order.
-    rows: Box<[(u64, [u8; 16])]>,
+    /// Where to, of these lanes in order, and what.
+    to: Box<[u64]>,
+    rows: Box<[[u8; 16]]>,
 }
 
 impl Copy {
@@ -38,19 +39,38 @@ impl Copy {
         if self.number < arrival.number { arrival.lanes } else { 0 }
     }
 
-    /// What each lane copies.
-    fn rows(&self) -> impl Iterator<Item = (usize, (u64, [u8; 16]))> {
-        lanes(self.lanes).zip(self.rows.iter().copied())
+    /// What each lane copies where.
+    fn each(&self) -> ([u64; LANES], [[u8; 16]; LANES]) {
+        (spread(&self.to, self.lanes), spread(&self.rows, self.lanes))
     }
 
     /// Forgets those of some lanes.
     fn forget(&mut self, of: u32) {
         let left = self.lanes & !of;
         if left != self.lanes && left != 0 {
-            self.rows = self.rows().filter(|&(lane, _)| left >> lane & 1 == 1).map(|(_, row)| row).collect();
+            let (to, rows) = self.each();
+            (self.to, self.rows) = (gathered(&to, left), gathered(&rows, left));
         }
         self.lanes = left;
     }
+}
+
+/// What some lanes have, in order.
+fn gathered<T: core::marker::Copy>(each: &[T; LANES], mask: u32) -> Box<[T]> {
+    match mask {
+        u32::MAX => Box::from(each.as_slice()),
+        _ => lanes(mask).map(|lane| each[lane]).collect(),
+    }
+}
+
+/// The same as each lane has it.
+fn spread<T: core::marker::Copy + Default>(some: &[T], mask: u32) -> [T; LANES] {
+    let mut each = [T::default(); LANES];
+    match mask {
+        u32::MAX => each.copy_from_slice(some),
+        _ => lanes(mask).zip(some).for_each(|(lane, one)| each[lane] = *one),
+    }
+    each
 }
 
 /// Lanes whose copies are to arrive at an mbarrier.
@@ -118,7 +138,7 @@ impl Copies {
     /// The instruction that asked for a copy to some of these bytes of shared memory.
     pub fn under_way(&self, bytes: std::ops::Range<u64>) -> Option<u32> {
         let meets = |copy: &Copy, to: u64| to < bytes.end && bytes.start < to + u64::from(copy.size);
-        let copy = self.pending.iter().find(|copy| copy.rows.iter().any(|&(to, _)| meets(copy, to)));
+        let copy = self.pending.iter().find(|copy| copy.to.iter().any(|&to| meets(copy, to)));
         copy.map(|copy| copy.pc)
     }
 
@@ -218,10 +238,17 @@ impl Machine<'_> {
             let group = copies.groups[left.trailing_zeros() as usize];
             let those = ballot(|lane| copies.groups[lane] == group) & left;
             left &= !those;
-            let rows: Box<[_]> = lanes(those).map(|lane| (to[lane], rows[lane])).collect();
-            copies.count += rows.len();
-            let number = copies.asked;
-            copies.pending.push(Copy { pc, size: bytes, number, group, lanes: those, rows });
+            copies.count += those.count_ones() as usize;
+            let (to, rows) = (gathered(&to, those), gathered(&rows, those));
+            copies.pending.push(Copy {
+                pc,
+                size: bytes,
+                number: copies.asked,
+                group,
+                lanes: those,
+                to,
+                rows,
+            });
         }
         copies.asked += 1;
     }
@@ -255,10 +282,7 @@ impl Machine<'_> {
                 return;
             }
             // Those that were asked for together land together.
-            let (mut to, mut rows) = ([0; LANES], [[0; 16]; LANES]);
-            for (lane, row) in copy.rows() {
-                (to[lane], rows[lane]) = row;
-            }
+            let (to, rows) = copy.each();
             self.write_rows(&to, &rows, (mask, copy.size.into()), copy.pc, index, block);
             copy.forget(mask);
         });

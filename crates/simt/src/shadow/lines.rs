@@ -324,6 +324,17 @@ impl Shadow {
         &mut each[(first % LINE) >> *shift..][..count >> *shift]
     }
 
+    /// What so many cells remember as one, if they are such a piece of a line.
+    #[inline]
+    pub fn piece(&mut self, first: usize, count: usize) -> Option<&mut Cell> {
+        match &mut self.lines[first / LINE] {
+            Line::Pieces(Pieces { shift, each }) if 1 << *shift == count => {
+                Some(&mut each[(first % LINE) >> *shift])
+            }
+            _ => None,
+        }
+    }
+
     /// Whether no more can be remembered.
     pub fn is_full(&self) -> bool {
         self.apart > APART_MAX
