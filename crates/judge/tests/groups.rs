@@ -12,10 +12,11 @@ use tribunal_simt::ptx::Module;
 const GROUPS: &str = include_str!("../../runner/tests/cuda/groups.cu");
 const STD: &str = include_str!("../../runner/tests/cuda/std.cu");
 
-const CHECKS: [(&str, Check); 18] = [
+const CHECKS: [(&str, Check); 19] = [
     ("tiles know their place and what their lanes say", tiles),
     ("values of any type go from lane to lane", structs),
     ("lanes that came to one place are a group", lanes),
+    ("what nvcc compiles as it stands is no licence", undefined),
     ("copies come when they are waited for", copies),
     ("who arrives at a barrier lets who waits see", barriers),
     ("some threads copy for others", producers),
@@ -82,6 +83,19 @@ fn tiles(module: &Module) {
         assert_eq!(mine, wanted, "thread {i}");
     }
     assert_eq!(out[11 * 64], 64);
+}
+
+/// Each warp takes 32 places, and each thread writes a pair as one word.
+fn undefined(module: &Module) {
+    let input = numbers(64);
+    let out = ints(
+        &launch(module, "undefined", (1, 64), &[bytes(&input, i32::to_ne_bytes)], &[4 * (4 * 64 + 1)])[0],
+    );
+    for (i, mine) in out[..256].chunks(4).enumerate() {
+        let sign = if input[i] < 0 { -1 } else { 1 };
+        assert_eq!(mine, [i as i32 % 32, (input[i] as f32) as i32, i as i32 + 5, sign], "thread {i}");
+    }
+    assert_eq!(out[256], 64, "who leads takes places for all");
 }
 
 fn structs(module: &Module) {

@@ -424,6 +424,33 @@ PRODUCTS(product_u8_tall, unsigned char, 32, 8, 16, unsigned char, int)
 PRODUCTS(product_s8_wide, signed char, 8, 32, 16, signed char, int)
 PRODUCTS(product_f64, double, 8, 8, 4, double, double)
 
+// What C++ leaves undefined and nvcc compiles as it stands: a variable is handed to a shuffle in which only another lane's counts, values of one
+// type are looked at as another, and a function ends without a result in a case that never comes.
+struct __align__(8) Entry { float value; int place; };
+__device__ int sign_of(int x) {
+    if (x < 0) return -1;
+    if (x >= 0) return 1;
+}
+extern "C" __global__ void undefined(const int *in, int *out) {
+    __shared__ int taken;
+    __shared__ Entry entries[64];
+    int i = threadIdx.x, lane = i % 32, base;
+    if (i == 0) taken = 0;
+    __syncthreads();
+    if (lane == 0) base = atomicAdd(&taken, 32);
+    base = __shfl_sync(0xffffffffu, base, 0);
+    out[4 * i] = base % 32 + lane;
+    entries[i].value = 1.0f;
+    entries[i].place = i;
+    unsigned long long *whole = reinterpret_cast<unsigned long long *>(&entries[i]);
+    *whole = (*whole & 0xffffffff00000000ull) + (5ull << 32) + __float_as_uint(static_cast<float>(in[i]));
+    out[4 * i + 1] = static_cast<int>(entries[i].value);
+    out[4 * i + 2] = entries[i].place;
+    out[4 * i + 3] = sign_of(in[i]);
+    __syncthreads();
+    if (i == 0) out[256] = taken;
+}
+
 #ifdef __clang__
 // What does not commute: texts that are put together, as numbers.
 struct Text {

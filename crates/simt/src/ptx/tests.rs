@@ -635,6 +635,11 @@ fn texts_that_are_no_modules_are_refused() {
         ),
         (".global .f32 x = 1;", "line 1: initial value of `x`: a number is not of the variable's type"),
         (".global .u64 x = y;", "line 1: `y` is not defined"),
+        (
+            ".func f() { ret; } .global .u64 x = f;",
+            "line 1: initial value of `x`: addresses of functions (pointers to them, tables of these, virtual functions) are not emulated: \
+             choose by `switch` or a template",
+        ),
         (".global .u32 x = x;", "line 1: initial value of `x`: an address must be put into 64 bits"),
         (
             ".global .b8 x[2][2] = {{1}, {2, 3}};",

@@ -1,17 +1,22 @@
 //! Variables of a module: where they are, and what they hold at first.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::syntax::{self, Initial, Number, Place, Text};
 use super::{Error, shown};
 use crate::address;
 use crate::program::{Space, Variable};
 
+/// Why nothing can be called by way of a pointer.
+pub(super) const FUNCTION: &str = "addresses of functions (pointers to them, tables of these, virtual functions) are not emulated: choose by `switch` or a template";
+
 /// Bytes of all variables.
 const BYTES_MAX: u64 = 256 << 20;
 
 /// The variables of a module.
 pub(super) struct Variables {
+    /// Of functions, which have no addresses.
+    functions: HashSet<String>,
     pub by_name: HashMap<String, usize>,
     pub placed: Vec<Variable>,
     pub segments: HashMap<usize, u32>,
@@ -50,7 +55,9 @@ impl Variables {
             let limit = (address::BUFFERS - address::VARIABLES) as usize;
             return Err(Error::TooMany { line: 1, what: "variables", limit });
         }
-        let mut found = Variables { by_name, placed: Vec::with_capacity(segments.len()), segments };
+        let functions = text.functions.iter().map(|function| function.name.clone()).collect();
+        let mut found =
+            Variables { functions, by_name, placed: Vec::with_capacity(segments.len()), segments };
         let mut total = 0u64;
         for (index, variable) in text.variables.iter().enumerate() {
             if found.segments.contains_key(&index) {
@@ -117,6 +124,9 @@ impl Variables {
                 }
                 let segment = self.by_name.get(name).and_then(|index| self.segments.get(index));
                 let Some(&segment) = segment else {
+                    if self.functions.contains(name) {
+                        return Err(fail(variable, FUNCTION));
+                    }
                     return Err(Error::Undefined { line: variable.line, name: shown(name) });
                 };
                 put(&address::generic(segment, *offset as u64).to_le_bytes())

@@ -20,8 +20,10 @@ const UNSPECULATIVE: [&str; 4] = [
     "-spec-exec-max-speculation-cost=0",
 ];
 
-/// What every source gets. Products and sums are fused, as nvcc does; nothing else departs from IEEE arithmetic.
-const FLAGS: [&str; 17] = [
+/// What every source gets. Products and sums are fused, as nvcc does; nothing else departs from IEEE arithmetic. What C++ leaves undefined and
+/// kernels do, as nvcc lets them, is not made use of: values of one type are looked at as another, a loop waits for what another thread writes,
+/// a function ends without a result in a case that never comes.
+const FLAGS: [&str; 21] = [
     "-x",
     "cuda",
     "--cuda-device-only",
@@ -35,6 +37,10 @@ const FLAGS: [&str; 17] = [
     "-std=c++17",
     "-O3",
     "-ffp-contract=fast",
+    "-fno-strict-aliasing",
+    "-fno-finite-loops",
+    "-fno-delete-null-pointer-checks",
+    "-fno-strict-return",
     "-gline-tables-only",
     "-fdebug-compilation-dir=.",
     "-fno-crash-diagnostics",
@@ -85,6 +91,11 @@ impl Clang {
         // `--cuda-feature` says the same, from version 15 on.
         flags.extend(UNSPECULATIVE.iter().flat_map(|option| ["-mllvm", option]).map(str::to_owned));
         flags.extend(["-Xclang", "-target-feature", "-Xclang", ptx, "-include", PRELUDE].map(str::to_owned));
+        // What a lane hands to a shuffle may be nothing, where another's counts: `if (lane == leader) base = atomicAdd(…)` before
+        // `__shfl_sync(mask, base, leader)` would otherwise be done by every lane. Older ones make nothing of it, and have no such option.
+        if self.major > 14 {
+            flags.extend(["-Xclang", "-no-enable-noundef-analysis"].map(str::to_owned));
+        }
         flags
     }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::super::syntax::{Place, Type, Variable};
-use super::super::{Error, shown};
+use super::super::{Error, shown, variables};
 use super::{Builder, LOCAL_BYTES_MAX, SHARED_BYTES_MAX, Value};
 use crate::address;
 use crate::program::Preset;
@@ -114,9 +114,7 @@ impl<'m> Builder<'m> {
             Some(Symbol::Targets(_)) => Err(self.operand(name, "a list of targets has no value")),
             None if name == "WARP_SZ" => Ok(Named::Value(self.constant(32, 32)?)),
             None if name.starts_with('%') => Ok(Named::Value(self.special(name)?)),
-            None if self.module.functions.contains_key(name) => {
-                Err(self.operand(name, "addresses of functions are not emulated"))
-            }
+            None if self.module.functions.contains_key(name) => Err(self.operand(name, variables::FUNCTION)),
             None => Err(Error::Undefined { line: self.site.ptx, name: shown(name) }),
         }
     }
