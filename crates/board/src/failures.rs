@@ -23,6 +23,8 @@ pub(crate) struct Kind<'a> {
     pub(crate) message: Cow<'a, str>,
     /// How many cases of which family, in the order of the families.
     pub(crate) families: Vec<(&'static str, usize)>,
+    /// Of what kernels did, the lines.
+    places: BTreeSet<(&'a str, usize)>,
     /// The largest error in units of its budget.
     pub(crate) used: Option<f64>,
     /// The smallest case that fails.
@@ -50,7 +52,8 @@ impl Kind<'_> {
     /// The cases in words: `12 cases: batch 8, shapes 4`, or the places in a kernel.
     pub(crate) fn extent(&self) -> String {
         if self.finding.is_of_kernel() {
-            return words::count(self.cases(), "place");
+            let count = words::count(self.cases(), "place");
+            return if self.places.len() > 1 { format!("{count}: {}", lines(&self.places)) } else { count };
         }
         if let Some((_, what)) = listed(self.finding.suspect.as_deref()) {
             return words::count(self.cases(), what);
@@ -65,6 +68,26 @@ impl Kind<'_> {
         }
     }
 }
+
+/// Lines of sources, each source named once: `kernels.cu:35, 111, 122 and 4 more`.
+fn lines(places: &BTreeSet<(&str, usize)>) -> String {
+    let mut told = String::new();
+    let mut before = "";
+    for &(source, line) in places.iter().take(LINES) {
+        if !told.is_empty() {
+            told += ", ";
+        }
+        told += &if source == before { line.to_string() } else { format!("{source}:{line}") };
+        before = source;
+    }
+    match places.len() - places.len().min(LINES) {
+        0 => told,
+        more => format!("{told} and {more} more"),
+    }
+}
+
+/// Lines that are told of a kind: the first in the source need not be the one that is to blame.
+const LINES: usize = 8;
 
 /// What a submission's own tests are charged with, and of what: each is named.
 const LISTED: [(&str, &str); 2] = [("defect_unnoticed", "defect"), ("test_cannot_fail", "test")];
@@ -126,6 +149,10 @@ fn kind<'a>(
         Some(_) => Cow::Owned(list(findings)),
         None => Cow::Borrowed(message.unwrap_or("")),
     };
+    let places = findings.iter().filter(|finding| finding.is_of_kernel()).filter_map(|finding| {
+        let (source, line) = finding.case.rsplit_once('/')?.1.rsplit_once(':')?;
+        Some((source, line.parse().ok()?))
+    });
     let mut fields: Vec<&'static str> = Vec::new();
     let mut cases: BTreeMap<_, BTreeSet<&str>> = BTreeMap::new();
     for finding in findings {
@@ -142,6 +169,7 @@ fn kind<'a>(
         title: suspect.map_or_else(|| format!("fails: {}", words::spoken(class)), words::spoken),
         fields,
         message,
+        places: places.collect(),
         families: cases.into_iter().map(|(family, cases)| (family.name(), cases.len())).collect(),
         used: findings.iter().filter_map(|finding| finding.used).max_by(f64::total_cmp),
         smallest,
@@ -244,8 +272,19 @@ mod tests {
         verdict.findings = vec![race(25, 30), race(25, 31), race(30, 25)];
         let kinds = kinds(&verdict);
         assert_eq!(kinds.iter().map(|kind| kind.title.as_str()).collect::<Vec<_>>(), ["shared race"]);
-        assert_eq!(kinds[0].extent(), "2 places");
+        assert_eq!(kinds[0].extent(), "2 places: kernel.cu:25, 30");
         assert_eq!(kinds[0].smallest, "sanitizer/softmax/kernel.cu:25");
+        let alone = vec![verdict.findings[0].clone()];
+        verdict.findings = alone;
+        assert_eq!(self::kinds(&verdict)[0].extent(), "1 place");
+    }
+
+    #[test]
+    fn lines_are_told_by_source() {
+        let lines = |places: &[(&'static str, usize)]| self::lines(&places.iter().copied().collect());
+        assert_eq!(lines(&[("b.cuh", 7), ("a.cu", 40), ("a.cu", 9)]), "a.cu:9, 40, b.cuh:7");
+        let many: Vec<_> = (1..=11).map(|line| ("a.cu", line)).collect();
+        assert_eq!(lines(&many), "a.cu:1, 2, 3, 4, 5, 6, 7, 8 and 3 more");
     }
 
     /// `out` is a result of the KV cache's.

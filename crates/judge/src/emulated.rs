@@ -30,8 +30,9 @@ use crate::evidence::Repeats;
 use crate::measure::Weighed;
 use crate::{Case, Finding, Subject};
 
-/// Warp instructions that a call may take: some seconds, and of large buffers more, for who looks at each byte again and again.
-const CALL_MOST: RangeInclusive<u64> = 1 << 24..=1 << 28;
+/// Warp instructions that a call may take: some seconds, and of large buffers more, for who looks at each byte again and again: attention over a
+/// prompt of 3000 tokens takes more than 2^28.
+const CALL_MOST: RangeInclusive<u64> = 1 << 24..=1 << 31;
 const BYTE_MOST: u64 = 1 << 11;
 
 /// Once a call was endless, others may take so many times what those that ended took for a byte, and so many at least: who hangs in one case

@@ -50,7 +50,7 @@ const fn tried(family: Family, name: &'static str, logits: Logits, procedure: Pr
 #[rustfmt::skip]
 static KINDS: &[Kind] = {
     use Family::*;
-    use Logits::{Block, Equal, Extreme, Falling, FewFinite, Grid, Head, Low, Masked, MaskedLow, MaskedRow, NanRow, NearTies, Normal,
+    use Logits::{Block, Equal, Extreme, Falling, FewFinite, Grid, Head, Low, Masked, MaskedLow, MaskedRow, NanOnly, NanRow, NearTies, Normal,
         Offsets, Peak, Plateau, Rising, Scales, Stride, Tail, Ties, TwoLanes, Uniform};
     use Procedure::*;
     &[
@@ -65,6 +65,7 @@ static KINDS: &[Kind] = {
         plain(Edge, "few_finite", FewFinite),
         plain(Edge, "masked_row", MaskedRow),
         plain(Edge, "nan_row", NanRow),
+        plain(Edge, "nan_only", NanOnly),
         tried(Edge, "k_beyond_v", Normal(2.0), TooMany),
         plain(Stability, "extreme", Extreme),
         plain(Stability, "offsets", Offsets),
@@ -122,8 +123,8 @@ static LISTINGS: &[Listing] = {
             "2x1x1/1 1x2x2/1 2x2x5/1 2x2x5/2 1x9x5/3 2x2x31/2 3x3x33/32 1x3x33/33 1x7x100/31 5x3x127/33 2x2x1000/256 \
              2x3x1023/50 1x5x1025/10 1x3x2049/100 1x1x1200/1100 1x1x4200/4100 1x2x8193/20"),
         Listing(Full, F32, "shapes/normal", "1x1x2/2 1x65x17/16 2x2x257/257 17x5x63/7 1x2x4097/1000 1x2x8191/8191"),
-        Listing(Standard, F16, "shapes/normal", "1x3x5/2 3x3x33/10"),
-        Listing(Standard, B16, "shapes/normal", "1x3x5/2 3x3x33/10"),
+        Listing(Standard, F16, "shapes/normal", "1x3x5/2 3x3x33/10 1x1x31/31 1x2x1000/256"),
+        Listing(Standard, B16, "shapes/normal", "1x3x5/2 3x3x33/10 1x1x31/31 1x2x1000/256"),
         Listing(Quick, F32, "edge/equal", "1x5x40/7"),
         Listing(Standard, F32, "edge/equal", "1x3x1000/50"),
         Listing(Standard, F32, "edge/near_ties", "2x3x500/20"),
@@ -135,10 +136,17 @@ static LISTINGS: &[Listing] = {
         Listing(Quick, F32, "edge/masked_row", "1x5x60/8"),
         Listing(Quick, F32, "edge/nan_row", "1x5x60/8"),
         Listing(Standard, F32, "edge/masked_row", "3x3x1000/50"),
-        Listing(Standard, F32, "edge/nan_row", "3x3x1000/50"),
+        Listing(Standard, F32, "edge/nan_row", "3x3x1000/50 2x2x600/200"),
+        Listing(Standard, F32, "edge/nan_only", "1x4x100/40"),
         Listing(Standard, F32, "edge/k_beyond_v", "1x2x5/8"),
         Listing(Standard, F16, "edge/masked", "2x3x100/10"),
+        Listing(Standard, F16, "edge/few_finite", "1x5x60/8"),
+        Listing(Standard, F16, "edge/masked_row", "1x5x60/8"),
+        Listing(Standard, F16, "edge/nan_row", "1x5x60/8"),
         Listing(Standard, B16, "edge/masked", "2x3x100/10"),
+        Listing(Standard, B16, "edge/few_finite", "1x5x60/8"),
+        Listing(Standard, B16, "edge/masked_row", "1x5x60/8"),
+        Listing(Standard, B16, "edge/nan_row", "1x5x60/8"),
         Listing(Quick, F32, "stability/extreme", "2x3x200/10"),
         Listing(Standard, F32, "stability/extreme", "1x3x1000/50"),
         Listing(Quick, F32, "stability/offsets", "1x6x200/10"),
@@ -159,10 +167,13 @@ static LISTINGS: &[Listing] = {
         Listing(Standard, F32, "property/shifted", "2x2x500/20"),
         Listing(Standard, F32, "property/adds_up", "2x2x500/500"),
         Listing(Quick, F32, "batch/normal", "1x9x100/10"),
-        Listing(Standard, F32, "batch/normal", "3x11x257/16 1x2x100/10 1x130x50/4 2x350x9/3"),
+        Listing(Standard, F32, "batch/normal", "3x11x257/16 1x2x100/10 1x130x50/4 2x350x9/3 1x1100x12/2"),
+        Listing(Standard, F16, "batch/normal", "1x130x50/4"),
+        Listing(Standard, B16, "batch/normal", "1x130x50/4"),
         Listing(Standard, F32, "batch/scales", "2x9x300/10"),
         Listing(Quick, F32, "batch/offsets", "2x4x100/5"),
-        Listing(Full, F32, "batch/normal", "1x3000x64/5"),
+        // A grid of the second axis has 65535 blocks at most.
+        Listing(Full, F32, "batch/normal", "1x3000x64/5 1x65600x2/1"),
         Listing(Quick, F32, "stateful/interleaved", "2x3x400/12"),
         Listing(Quick, F32, "scale/normal", "1x3x32000/10"),
         Listing(Standard, F32, "scale/normal", "1x3x50257/50 1x1x128256/256 1x1x1000000/33"),
@@ -181,6 +192,8 @@ static LISTINGS: &[Listing] = {
         Listing(Quick, F32, "adversarial/tail", "1x3x1003/10"),
         Listing(Standard, F32, "adversarial/head", "1x2x50257/50"),
         Listing(Standard, F32, "adversarial/tail", "1x2x50257/50 1x1x128257/2"),
+        Listing(Standard, F16, "adversarial/tail", "1x1x70001/10"),
+        Listing(Standard, B16, "adversarial/tail", "1x1x70001/10"),
         Listing(Standard, F32, "adversarial/directions", "2x256x257/16"),
         Listing(Standard, F16, "adversarial/directions", "2x256x257/16"),
         Listing(Standard, B16, "adversarial/directions", "2x256x257/16"),
@@ -251,7 +264,7 @@ impl TopkCase {
         let (least_rows, least_vocab) = match self.kind.logits {
             // z cannot exceed the root of the number of rows.
             _ if self.kind.procedure == Procedure::Directions => (64, 16),
-            Logits::NanRow => (4, 3),
+            Logits::NanRow | Logits::NanOnly => (4, 3),
             Logits::MaskedRow | Logits::Offsets | Logits::Scales => (2, 3),
             Logits::FewFinite => (1, 4),
             Logits::TwoLanes => (1, 33),
@@ -347,7 +360,7 @@ mod tests {
         let ids = |effort| -> BTreeSet<String> { listed(effort, &[]).iter().map(Case::id).collect() };
         let (quick, standard, full) = (ids(Effort::Quick), ids(Effort::Standard), ids(Effort::Full));
         assert!(quick.is_subset(&standard) && standard.is_subset(&full));
-        assert!((60..=90).contains(&standard.len()), "{} cases", standard.len());
+        assert!((60..=100).contains(&standard.len()), "{} cases", standard.len());
         assert!((15..=30).contains(&quick.len()), "{} cases", quick.len());
     }
 

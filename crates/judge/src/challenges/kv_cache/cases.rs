@@ -33,6 +33,9 @@ static KINDS: &[Kind] = {
         kind(Basic, "chunks", Chunks, Normal),
         kind(Shapes, "prefill", Prefill, Normal),
         kind(Shapes, "ragged", Ragged, Normal),
+        kind(Shapes, "tokens", Tokens, Normal),
+        kind(Shapes, "chunks", Chunks, Normal),
+        kind(Shapes, "forks", Forks, Normal),
         kind(Edge, "boundaries", Boundaries, Normal),
         kind(Edge, "to_the_end", ToTheEnd, Normal),
         kind(Edge, "out_of_blocks", OutOfBlocks, Normal),
@@ -54,6 +57,7 @@ static KINDS: &[Kind] = {
         kind(Stateful, "fork_walk", ForkWalk(30), Normal),
         kind(Scale, "prefill", Prefill, Normal),
         kind(Scale, "ragged", Ragged, Normal),
+        kind(Scale, "decode", Decode, Normal),
         kind(Adversarial, "directions", Directions, Normal),
     ]
 };
@@ -75,6 +79,15 @@ static LISTINGS: &[Listing] = {
         Listing(Standard, "shapes/prefill", "1x1x1x1x2x3/b32 1x2x6x1x10x17/b32 1x1x6x3x64x33/b32 2x1x8x8x128x9/b32 1x2x4x2x16x24p1x60/b32 \
             1x3x4x2x16x24p7x14/b32 1x2x4x2x16x24p32x2/b32 1x2x12x3x100x12/b32 1x1x9x1x160x6/b32 1x2x4x2x20x12/b16"),
         Listing(Standard, "shapes/ragged", "4x7x3x1x6x20/b32 1x5x12x4x80x20p16x10/b32"),
+        // Heads that are no whole number of words of codes. They are small, so that what is left over is much of them.
+        Listing(Standard, "shapes/prefill", "1x2x4x2x6x24p8x6/b16 1x2x4x2x6x24/b8 1x2x4x2x10x24p8x6/b8 1x2x4x2x10x24/b4 \
+            1x2x4x2x6x24p8x6/b4 1x2x4x2x12x24p8x6/b4"),
+        Listing(Standard, "shapes/tokens", "1x2x4x2x6x12/b4"),
+        // Blocks of odd sizes. Sequences take them by turns, so that those of one do not follow each other.
+        Listing(Standard, "shapes/tokens", "1x3x4x2x8x12p1x36/b4"),
+        Listing(Standard, "shapes/chunks", "1x3x4x2x16x32p7x15/b16 1x3x4x2x16x32p1x96/b16 1x3x4x2x16x32p5x21/b8 1x3x4x2x8x32p5x21/b4"),
+        // All that was there before the fork is in the block that is copied.
+        Listing(Standard, "shapes/forks", "1x4x4x4x2x40p16x12/b4"),
         Listing(Quick, "edge/boundaries", "2x2x4x2x16x40p8x10/b32"),
         Listing(Standard, "edge/boundaries", "1x3x4x2x16x40/b32 1x2x2x1x16x40p8x10/b8 1x2x2x1x16x40p8x10/b4"),
         Listing(Quick, "edge/to_the_end", "2x3x4x2x16x12/b32"),
@@ -97,7 +110,8 @@ static LISTINGS: &[Listing] = {
         Listing(Standard, "stateful/interleaved", "2x2x4x2x16x24p4x12/b32"),
         Listing(Standard, "stateful/layers_apart", "2x3x4x2x16x40/b32 3x2x4x2x16x40p8x10/b32"),
         Listing(Quick, "stateful/forks", "2x4x4x2x16x40p8x20/b32"),
-        Listing(Standard, "stateful/forks", "1x3x4x2x16x40/b32 1x4x4x2x32x40p8x20/b8"),
+        Listing(Standard, "stateful/forks", "1x3x4x2x16x40/b32 1x4x4x2x32x40p8x20/b8 1x3x4x2x16x40p8x15/b16 1x4x4x2x8x40p16x12/b4 \
+            1x4x4x2x8x40/b4"),
         Listing(Standard, "stateful/forks_apart", "2x3x4x2x16x40p8x15/b32 3x2x4x2x16x40/b32"),
         Listing(Standard, "stateful/forks_short", "1x4x4x2x16x40p8x5/b32"),
         Listing(Standard, "stateful/fork_walk", "2x4x4x2x16x40p4x20/b32"),
@@ -108,7 +122,11 @@ static LISTINGS: &[Listing] = {
         Listing(Standard, "scale/prefill", "1x1x4x2x64x360/b32 1x1x2x1x128x450p16x30/b32"),
         Listing(Standard, "scale/ragged", "2x8x8x2x64x40p16x24/b32"),
         Listing(Standard, "adversarial/directions", "1x32x8x4x16x16/b32 1x32x8x4x16x16/b16 1x32x8x4x16x16/b8 1x32x8x4x16x16/b4"),
-        Listing(Full, "scale/prefill", "1x2x8x2x128x3000/b32"),
+        Listing(Standard, "scale/decode", "1x2x4x2x32x2100/b32 1x2x2x1x32x2100p16x180/b32 1x1x2x1x64x1100/b32 1x2x2x1x32x2100/b16 \
+            1x1x2x1x32x1100p16x69/b16 1x1x2x1x16x1100/b8 1x1x4x2x16x2100p16x132/b8 1x1x4x2x16x4200/b4 1x1x4x2x16x1100p16x69/b4"),
+        // Attention of a whole prompt costs the square of its length, and emulated kernels must come to its end before they are called endless.
+        Listing(Full, "scale/prefill", "1x1x4x2x128x1500/b32"),
+        Listing(Full, "scale/decode", "1x1x4x2x64x16004/b32"),
     ]
 };
 
@@ -303,11 +321,53 @@ mod tests {
         let (quick, standard, full) = (ids(Effort::Quick), ids(Effort::Standard), ids(Effort::Full));
         assert!(quick.is_subset(&standard) && standard.is_subset(&full));
         assert!(
-            (10..=20).contains(&quick.len()) && (50..=90).contains(&standard.len()),
+            (10..=20).contains(&quick.len()) && (50..=115).contains(&standard.len()),
             "{} {}",
             quick.len(),
             standard.len()
         );
+    }
+
+    #[test]
+    fn every_format_is_tried_where_it_is_likely_to_go_wrong() {
+        let cases = listed(Effort::Standard, &ALL);
+        for bits in [32, 16, 8, 4] {
+            let some = |what: &str, holds: &dyn Fn(&CacheCase) -> bool| {
+                let found = cases.iter().any(|case| case.config.bits == bits && holds(case));
+                assert!(found, "{bits} bits: {what}");
+            };
+            let block = |case: &CacheCase| case.config.paged.map_or(0, |(size, _)| size);
+            some("blocks of an odd size", &|case| block(case) % 2 == 1);
+            some("forks of blocks", &|case| case.kind.plot.forks() && block(case) > 1);
+            some("heads of no whole number of eights", &|case| {
+                case.config.head_dim > 8 && !case.config.head_dim.is_multiple_of(8)
+            });
+            some("heads of less than eight", &|case| case.config.head_dim < 8);
+            for paged in [false, true] {
+                some("a long context", &|case| {
+                    case.kind.plot == Plot::Decode && case.config.paged.is_some() == paged
+                });
+            }
+            some("more than 2048 tokens", &|case| {
+                case.kind.plot == Plot::Decode && case.config.max_len > 2048 + 4
+            });
+        }
+    }
+
+    /// The cost of a case is in its queries, and of a long context only the newest tokens ask.
+    #[test]
+    fn a_long_context_is_appended_whole_and_decoded_to_its_end() {
+        let case = parse("scale/decode/1x3x4x2x16x2100p16x320/b8/all").unwrap();
+        let mut lengths = vec![0; 3];
+        for (_, step) in case.steps(Seed::PUBLIC) {
+            let counts = match &step {
+                Step::Append(counts) => counts,
+                Step::Feed(counts) if *counts == [1, 1, 1] => counts,
+                _ => panic!("{step:?}"),
+            };
+            lengths.iter_mut().zip(counts).for_each(|(length, count)| *length += count);
+        }
+        assert_eq!(lengths, [2100, 704, 2100]);
     }
 
     #[test]

@@ -165,11 +165,12 @@ impl<'c, 's, 'k> Trial<'c, 's, 'k> {
         for (taken, (index, step)) in steps.iter().enumerate() {
             self.now = format!("step {} of {}, {}", taken + 1, steps.len(), words(step));
             match step {
-                Step::Feed(counts) => {
+                Step::Feed(counts) | Step::Append(counts) => {
                     // Where layers are not equally long, some may have room and others not.
                     let layers = self.config.layers;
                     let mut turn = (0..layers).map(|layer| (index + layer) % layers);
                     match turn.find(|&layer| self.held.right.room(layer, counts) == Room::Lacks) {
+                        None if matches!(step, Step::Append(_)) => self.append_to_all(*index, counts)?,
                         None => self.feed(*index, counts)?,
                         Some(layer) => {
                             if !self.overflow(layer, *index, counts)? {
@@ -262,6 +263,16 @@ impl<'c, 's, 'k> Trial<'c, 's, 'k> {
         }
     }
 
+    /// Tokens for each layer, which nobody attends: queries are not even drawn.
+    fn append_to_all(&mut self, index: usize, counts: &[usize]) -> Outcome<()> {
+        let without_queries = Config { heads: 0, ..self.config };
+        for layer in 0..self.config.layers {
+            let drawn = self.draw_for(&without_queries, index, layer, counts);
+            self.append(layer, &drawn, width(index, counts), counts)?;
+        }
+        Ok(())
+    }
+
     fn each_in_turn(
         &mut self,
         layers: impl Iterator<Item = usize>,
@@ -296,9 +307,13 @@ impl<'c, 's, 'k> Trial<'c, 's, 'k> {
     }
 
     fn draw(&self, index: usize, layer: usize, counts: &[usize]) -> Rc<Drawn> {
+        self.draw_for(&self.config, index, layer, counts)
+    }
+
+    fn draw_for(&self, config: &Config, index: usize, layer: usize, counts: &[usize]) -> Rc<Drawn> {
         let rng = self.court.seed.rng(&format!("{}#{index}.{layer}", self.case.stem()));
         let held = self.held.right.lengths_of(layer);
-        Rc::new(self.case.kind.contents.draw(rng, &self.config, width(index, counts), counts, &held))
+        Rc::new(self.case.kind.contents.draw(rng, config, width(index, counts), counts, &held))
     }
 
     /// Appends tokens that fit. Whether they were: a cache may refuse them where it depends on what it shares.
@@ -775,6 +790,7 @@ fn differs(flawed: &Attended, right: &Attended) -> bool {
 fn words(step: &Step) -> String {
     match step {
         Step::Feed(counts) => format!("{counts:?} new tokens"),
+        Step::Append(counts) => format!("{counts:?} new tokens, not attended"),
         Step::FeedLayer(layer, counts) => format!("{counts:?} new tokens in layer {layer}"),
         Step::Clear(sequence) => format!("clear of sequence {sequence}"),
         Step::Fork { source, target } => format!("fork of sequence {source} to {target}"),
@@ -852,5 +868,14 @@ mod tests {
         let observations = case.examine(&mut Court::new(&mut Silent, Seed::PUBLIC)).unwrap();
         assert_eq!(observations.len(), 1);
         assert_eq!(observations[0].suspect, Some("refuses_valid_input"));
+    }
+
+    #[test]
+    fn a_long_context_that_does_not_fit_is_refused_by_right() {
+        let case = cases::parse("scale/decode/2x2x2x1x8x600p16x20/b8/all").unwrap();
+        let mut subject = super::super::variants::all().honest[0].stand();
+        let observations = case.examine(&mut Court::new(subject.as_mut(), Seed::PUBLIC)).unwrap();
+        assert!(observations.iter().any(|seen| seen.check == FITS));
+        assert!(observations.iter().all(|seen| seen.outcome == crate::Outcome::Pass), "{observations:?}");
     }
 }

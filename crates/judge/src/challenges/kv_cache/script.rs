@@ -12,6 +12,8 @@ pub(super) enum Step {
     Feed(Vec<usize>),
     /// The same of one layer alone.
     FeedLayer(usize, Vec<usize>),
+    /// The same of every layer, but nobody attends them.
+    Append(Vec<usize>),
     /// A sequence is emptied.
     Clear(usize),
     /// A sequence gets the tokens of another, if it is empty.
@@ -22,6 +24,12 @@ pub(super) enum Step {
     Turn,
 }
 
+/// Tokens of a long context that are appended at once: a prime, so that hardly any block or tile ends where they end.
+const CHUNK: usize = 499;
+
+/// Tokens that are decoded behind it: the last reaches the end.
+const DECODED: usize = 4;
+
 /// How the steps of a case come about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Plot {
@@ -29,6 +37,9 @@ pub(super) enum Plot {
     Prefill,
     /// One token at a time from the beginning.
     Tokens,
+    /// Single tokens behind a long context, every other sequence a third as long as the longest. Attention of the context itself would
+    /// cost the square of its length, so nobody asks for it.
+    Decode,
     /// Prompts in chunks of any size.
     Chunks,
     /// Prompts of different lengths in one call, nothing for some, then single tokens for those that are not done.
@@ -78,6 +89,15 @@ impl Plot {
                 author.singles(3);
             }
             Self::Tokens => author.singles(longest.min(12)),
+            Self::Decode => {
+                let most = longest.saturating_sub(DECODED);
+                let contexts: Vec<usize> =
+                    (0..batch).map(|b| if b % 2 == 0 { most } else { longest / 3 }).collect();
+                for start in (0..most).step_by(CHUNK) {
+                    author.append(contexts.iter().map(|end| end.saturating_sub(start).min(CHUNK)).collect());
+                }
+                author.singles(DECODED);
+            }
             Self::Chunks => {
                 for chunk in [3, 1, 5, 2, 7, 4] {
                     author.feed(vec![chunk; batch]);
@@ -265,6 +285,11 @@ impl<'c> Author<'c> {
     fn feed_layer(&mut self, layer: usize, counts: Vec<usize>) {
         self.grow(&counts);
         self.steps.push(Step::FeedLayer(layer, counts));
+    }
+
+    fn append(&mut self, counts: Vec<usize>) {
+        self.grow(&counts);
+        self.steps.push(Step::Append(counts));
     }
 
     fn grow(&mut self, counts: &[usize]) {

@@ -19,6 +19,8 @@ pub(super) type Ranks = Vec<(f32, i64)>;
 pub(super) struct Batch<'a> {
     topk: &'a Topk,
     logits: Vec<f32>,
+    /// Whether they came in 16 bits.
+    is_half: bool,
     vocab: usize,
     k: usize,
 }
@@ -34,18 +36,28 @@ impl<'a> Batch<'a> {
             logit if logit.is_nan() && topk.has(Defect::NanIgnored) => f32::NEG_INFINITY,
             logit => logit,
         };
-        Self { topk, logits: wide.into_iter().map(narrow).collect(), vocab, k }
+        let is_half = logits.dtype() != DType::Float32;
+        Self { topk, logits: wide.into_iter().map(narrow).collect(), is_half, vocab, k }
     }
 
     /// The ranks of all rows, one after the other.
     pub(super) fn ranks<T: Real>(&self) -> Result<Ranks, Fault> {
         self.refuse()?;
+        let topk = self.topk;
         let mut all = Ranks::with_capacity(self.rows() * self.k);
         for row in 0..self.rows() {
             let logits = self.row(row);
             let nan = logits.iter().any(|logit| logit.is_nan());
             if nan || logits.iter().all(|logit| *logit == f32::NEG_INFINITY) {
-                all.extend(self.without_softmax(nan)?);
+                let nan_only = logits.iter().all(|logit| logit.is_nan());
+                let written = match topk.defect {
+                    Some(Defect::RanksBesideNan(most)) if nan => most,
+                    Some(Defect::RanksOfNan(most)) if nan_only => most,
+                    _ => self.k,
+                };
+                let mut ranks = self.without_softmax(nan)?;
+                ranks.iter_mut().skip(written).for_each(|rank| *rank = UNWRITTEN);
+                all.extend(ranks);
             } else if self.writes(row) {
                 all.extend(self.spoilt(row, self.ranks_of::<T>(row)));
             } else {
@@ -63,6 +75,9 @@ impl<'a> Batch<'a> {
         }
         if k > 32 && topk.has(Defect::RefusesManyWinners) {
             return Err(refusal("k must not exceed 32"));
+        }
+        if k > 64 && self.is_half && topk.has(Defect::RefusesManyOfHalf) {
+            return Err(refusal("k must not exceed 64 in 16 bits"));
         }
         if vocab == 1 && topk.has(Defect::RefusesOneEntry) {
             return Err(refusal("a vocabulary must have more than one entry"));
@@ -84,6 +99,7 @@ impl<'a> Batch<'a> {
             Some(Defect::RowsBeyondGroups(group)) => {
                 self.rows() < group || row < self.rows() - self.rows() % group
             }
+            Some(Defect::RowsBeyond(most)) => row < most,
             Some(Defect::FirstRowOnly) => row == 0,
             _ => true,
         }
@@ -134,7 +150,12 @@ impl<'a> Batch<'a> {
             _ => {}
         }
         let rank = |entry: &Entry| match self.logits.get(entry.place) {
-            Some(&logit) => (topk.prob(logit, sum), (entry.place % self.vocab) as i64),
+            Some(&logit) => {
+                let index = entry.place % self.vocab;
+                let kept =
+                    if self.is_half && topk.has(Defect::IndicesIn16Bits) { 0xffff } else { usize::MAX };
+                (topk.prob(logit, sum), (index & kept) as i64)
+            }
             None => (0.0, -1),
         };
         winners.iter().map(rank).collect()
@@ -142,7 +163,11 @@ impl<'a> Batch<'a> {
 
     /// Candidates, with what they are chosen by.
     fn entries<T: Real>(&self, searched: Range<usize>, sum: Running<T>) -> Vec<Entry> {
-        let masks = !matches!(self.topk.defect, Some(Defect::MasksNeverTaken { .. }));
+        let masks = match self.topk.defect {
+            Some(Defect::MasksNeverTaken { .. }) => false,
+            Some(Defect::MasksNeverTakenInHalf { .. }) => !self.is_half,
+            _ => true,
+        };
         let taken = |place: &usize| masks || self.logits[*place] != f32::NEG_INFINITY;
         let entry = |place: usize| {
             let logit = self.logits[place];
@@ -198,7 +223,9 @@ impl<'a> Batch<'a> {
             match self.topk.defect {
                 Some(Defect::PadsWithFirst) => (0.0, 0),
                 Some(Defect::PadsWithLowest) => (f32::MIN, -1),
-                Some(Defect::MasksNeverTaken { index }) => (0.0, index),
+                Some(Defect::MasksNeverTaken { index } | Defect::MasksNeverTakenInHalf { index }) => {
+                    (0.0, index)
+                }
                 _ => (0.0, -1),
             },
         );

@@ -90,6 +90,7 @@ enum Defect {
     HeapKept,
     NeighboursWinners,
     RowsBeyondGroups(usize),
+    RowsBeyond(usize),
     FirstRowOnly,
     MaximumOfAllRows,
     Looks(Part),
@@ -133,11 +134,23 @@ enum Defect {
     MasksNeverTaken {
         index: i64,
     },
+    /// The same in logits of 16 bits alone.
+    MasksNeverTakenInHalf {
+        index: i64,
+    },
+    /// In logits of 16 bits.
+    IndicesIn16Bits,
     NanIgnored,
+    /// Of a row with a NaN only so many ranks are written.
+    RanksBesideNan(usize),
+    /// Of a row that is nothing else.
+    RanksOfNan(usize),
     MaskedRowAnswered,
     PadsWithFirst,
     PadsWithLowest,
     RefusesManyWinners,
+    /// In logits of 16 bits.
+    RefusesManyOfHalf,
     RefusesOneEntry,
     FloatIndices,
     WideProbs,
@@ -252,6 +265,7 @@ fn mutants() -> Vec<(Topk, Option<&'static str>)> {
         ("heap not emptied between rows", HeapKept, Some("rows_mixed")),
         ("winners of the row before", NeighboursWinners, Some("rows_mixed")),
         ("rows in eights, rest unwritten", RowsBeyondGroups(8), Some("rows_skipped")),
+        ("rows beyond 1024 unwritten", RowsBeyond(1024), Some("rows_skipped")),
         ("first row only", FirstRowOnly, Some("rows_skipped")),
         ("maximum of all rows", MaximumOfAllRows, Some("max_shared_by_rows")),
         ("last V mod 4 left out", Looks(WithoutTail(4)), Some("tail_skipped")),
@@ -293,11 +307,20 @@ fn mutants() -> Vec<(Topk, Option<&'static str>)> {
         ("logits for probabilities", LogitsReturned, Some("logits_returned")),
         ("entry 0 where too few are finite", MasksNeverTaken { index: 0 }, Some("masked_entry_named")),
         ("entry -1 where too few are finite", MasksNeverTaken { index: -1 }, Some("masked_entry_named")),
+        (
+            "entry 2147483647 where too few are finite, in 16 bits",
+            MasksNeverTakenInHalf { index: 0x7fff_ffff },
+            Some("masked_entry_named"),
+        ),
+        ("indices in 16 bits where logits are", IndicesIn16Bits, None),
+        ("64 ranks at most beside a NaN", RanksBesideNan(64), Some("made_up_softmax")),
+        ("24 ranks at most of nothing but NaN", RanksOfNan(24), Some("made_up_softmax")),
         ("NaN taken for a mask", NanIgnored, Some("made_up_softmax")),
         ("1 at entry 0 where all are masked", MaskedRowAnswered, Some("made_up_softmax")),
         ("k beyond V gets entry 0", PadsWithFirst, Some("invalid_input_accepted")),
         ("k beyond V gets the lowest float", PadsWithLowest, Some("invalid_input_accepted")),
         ("refuses k > 32", RefusesManyWinners, Some("refuses_valid_input")),
+        ("refuses k > 64 in 16 bits", RefusesManyOfHalf, Some("refuses_valid_input")),
         ("refuses V = 1", RefusesOneEntry, Some("refuses_valid_input")),
         ("indices in float32", FloatIndices, Some("float_indices")),
         ("probs in float64", WideProbs, Some("wrong_dtype")),
@@ -321,7 +344,10 @@ fn mutants() -> Vec<(Topk, Option<&'static str>)> {
         ("no factor in the merge", Merged(32), MergeMissing),
         ("no factor in a merge by halves", MergedByHalves(32), MergeMissing),
     ];
-    let plain = plain.map(|(name, defect, suspect)| (Topk { name, defect: Some(defect), ..PLAIN }, suspect));
+    let plain = plain.map(|(name, defect, suspect)| {
+        let odd = if matches!(defect, RanksBesideNan(_) | RanksOfNan(_)) { Odd::Nan } else { PLAIN.odd };
+        (Topk { name, odd, defect: Some(defect), ..PLAIN }, suspect)
+    });
     let rescaling = rescaling.map(|(name, denominator, defect)| {
         let inverted = matches!(defect, Inverted | MergeInverted);
         let suspect = if inverted { "rescale_inverted" } else { "rescale_missing" };

@@ -37,6 +37,7 @@ impl Query<'_> {
                 let size = if cache.size == cache.max_len { 8 } else { cache.size };
                 (0, length.next_multiple_of(size))
             }
+            Some(Defect::Oldest(most)) => (0, (position + 1).min(most)),
             Some(Defect::Recent(window)) => ((position + 1).saturating_sub(window), position + 1),
             _ => (0, (position + 1).min(length)),
         };
@@ -51,7 +52,7 @@ impl Query<'_> {
             .map(|at| {
                 // What is behind the end is cleared, but where padding was written.
                 let blank = at >= length && defect != Some(Defect::PaddingSeen);
-                match cache.slot(sequence, at).filter(|_| !blank && at < cache.max_len) {
+                match cache.read_slot(sequence, at).filter(|_| !blank && at < cache.max_len) {
                     None => (&zeros[..], &zeros[..]),
                     Some(slot) => {
                         let range = slot + head * dim..slot + (head + 1) * dim;

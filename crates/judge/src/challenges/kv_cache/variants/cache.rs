@@ -31,6 +31,8 @@ pub(super) struct Cache {
     sharing: Sharing,
     defect: Option<Defect>,
     first_scale: Option<f32>,
+    /// Whether a long sequence was attended, for a defect.
+    pub(super) merged: bool,
     /// A scale over more than a head of a token, for a defect.
     given_scale: Option<f32>,
 }
@@ -69,6 +71,7 @@ impl Cache {
             sharing: style.sharing,
             defect,
             first_scale: None,
+            merged: false,
             given_scale: None,
         })
     }
@@ -77,6 +80,16 @@ impl Cache {
     pub(super) fn slot(&self, sequence: usize, position: usize) -> Option<usize> {
         let block = *self.tables[sequence].get(position / self.size)?;
         Some((block * self.size + position % self.size) * self.kv_heads * self.dim)
+    }
+
+    /// Where it is read: the same, but for a defect. Beyond the pool there is nothing.
+    pub(super) fn read_slot(&self, sequence: usize, position: usize) -> Option<usize> {
+        if self.defect != Some(Defect::FoursRead) || self.bits == 32 {
+            return self.slot(sequence, position);
+        }
+        let width = self.kv_heads * self.dim;
+        let slot = self.slot(sequence, position / 4 * 4)? + position % 4 * width;
+        (slot < self.keys[0].len()).then_some(slot)
     }
 
     pub(super) fn append(
@@ -228,8 +241,14 @@ impl Cache {
 
     fn copy_block(&mut self, from: usize, to: usize) {
         let width = self.size * self.kv_heads * self.dim;
+        let without_scales = self.defect == Some(Defect::CopiesWithoutScales) && self.bits == 4;
         for pool in self.keys.iter_mut().chain(&mut self.values) {
+            let before = pool[to * width..(to + 1) * width].to_vec();
             pool.copy_within(from * width..(from + 1) * width, to * width);
+            if without_scales {
+                let heads = pool[to * width..(to + 1) * width].chunks_mut(self.dim);
+                heads.zip(before.chunks(self.dim)).for_each(|(copied, before)| rescale(copied, before));
+            }
         }
     }
 
@@ -340,6 +359,9 @@ impl Cache {
                 if self.defect == Some(Defect::NibblesSwapped) && bits == 4 {
                     back.chunks_mut(2).for_each(<[f32]>::reverse);
                 }
+                if self.defect == Some(Defect::HeadCut(bits)) {
+                    back[numbers.len() / 8 * 8..].fill(0.0);
+                }
                 back
             }
         }
@@ -371,6 +393,16 @@ impl Cache {
         let read = |code: f32| if wraps { f32::from(code as u8 as i8) } else { code };
         numbers.iter().map(|&x| read(code(x)) * scale + least).collect()
     }
+}
+
+/// Gives the 4-bit codes of one head of a token the scale of another, which tells by what is largest. Where there was nothing, it is 1.
+fn rescale(numbers: &mut [f32], other: &[f32]) {
+    let scale = |numbers: &[f32]| match numbers.iter().fold(0.0f32, |most, x| most.max(x.abs())) {
+        0.0 => 1.0,
+        largest => largest / 7.0,
+    };
+    let factor = scale(other) / scale(numbers);
+    numbers.iter_mut().for_each(|x| *x *= factor);
 }
 
 /// Signs as of coins, the same ones every time.

@@ -122,6 +122,16 @@ enum Defect {
     PositionsOfNewestAppend,
     ScaleOfAllHeads,
     ScaleOfAllTokens,
+    /// A copied block of 4 bits has the codes of the other, and the scales that were there before.
+    CopiesWithoutScales,
+    /// Four tokens of less than 32 bits are read one behind the other, wherever the block ends.
+    FoursRead,
+    /// What a head has behind its last eight elements comes back as zeros, in so many bits.
+    HeadCut(usize),
+    /// So many keys are seen at most, from the first on.
+    Oldest(usize),
+    /// Sequences of more tokens than so many are attended once, and are zeros from then on.
+    MergedOnce(usize),
     /// By so many billionths, in caches of so many bits.
     Shifted(Shift, u32, usize),
 }
@@ -217,6 +227,12 @@ pub(super) fn all() -> Variants {
             mutant("positions_of_the_newest_append", Defect::PositionsOfNewestAppend, None),
             mutant("scale_of_all_heads", Defect::ScaleOfAllHeads, None),
             mutant("scale_of_all_tokens", Defect::ScaleOfAllTokens, None),
+            mutant("copies_without_scales_in_4_bits", Defect::CopiesWithoutScales, None),
+            mutant("four_tokens_read_across_blocks", Defect::FoursRead, None),
+            mutant("heads_cut_to_eights_in_8_bits", Defect::HeadCut(8), None),
+            mutant("heads_cut_to_eights_in_4_bits", Defect::HeadCut(4), None),
+            mutant("first_8_parts_merged", Defect::Oldest(8 * 256), None),
+            mutant("parts_merged_once", Defect::MergedOnce(512), None),
             mutant("scores_times_1.0000015", Defect::Shifted(Shift::Scale, 1500, 32), Some("scale_off")),
             mutant(
                 "scores_times_1.0012_in_16_bits",

@@ -53,7 +53,11 @@ impl InProcess {
             }
             "attend" => {
                 let (q, counts) = (floats(&inputs[1]), counts(&inputs[2]));
-                let out = attend(cache, integer(&inputs[0]) as usize, &q, &counts, self.style, self.defect);
+                let layer = integer(&inputs[0]) as usize;
+                let out = attend(cache, layer, &q, &counts, self.style, self.defect);
+                if let Some(Defect::MergedOnce(most)) = self.defect {
+                    cache.merged |= cache.lengths[layer].iter().any(|&length| length > most);
+                }
                 let bytes = out.iter().flat_map(|out| out.to_ne_bytes()).collect();
                 Ok(vec![Tensor::from_bytes(call.outputs[0].clone(), bytes)])
             }
@@ -100,6 +104,11 @@ fn attend(
                 let query = Query { q: &q[range.clone()], layer, sequence, head, index, count };
                 let row = match defect {
                     Some(Defect::Zeros) => vec![0.0; dim],
+                    Some(Defect::MergedOnce(most))
+                        if cache.merged && cache.lengths[layer][sequence] > most =>
+                    {
+                        vec![0.0; dim]
+                    }
                     _ if style.wide => query.answer::<f64>(cache, style, defect),
                     _ => query.answer::<f32>(cache, style, defect),
                 };

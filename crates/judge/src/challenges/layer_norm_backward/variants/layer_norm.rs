@@ -5,6 +5,9 @@ use tribunal_contract::{DType, Tensor};
 use super::{Backward, Defect, LayerNorm};
 use crate::arithmetic::{Real, Sum};
 
+/// Rows of a partial sum, where there are some.
+const PARTIAL: usize = 64;
+
 /// What forward leaves for backward, in doubles that hold the working precision's values.
 #[derive(Debug, Clone)]
 pub(super) struct Cache {
@@ -282,8 +285,28 @@ fn columns<T: Real>(variant: &LayerNorm, cache: &Cache, dy: &[f64], rows: usize)
         }
     };
     let at = |row: usize, column: usize| T::of(dy[row * cols + column]);
-    let gather = |value: &dyn Fn(usize) -> T| (0..cols).map(|j| (value(j) / divisor).wide()).collect();
-    let dgamma = gather(&|j| variant.sum.products(count, |row| (at(start + row, j), factor(start + row, j))));
-    let dbeta = gather(&|j| variant.sum.terms(count, |row| at(start + row, j)));
+    let gather = |sum: &dyn Fn(usize, usize, usize) -> T| -> Vec<f64> {
+        let parted = match (variant.defect, cache.dtype) {
+            (Some(Defect::PartialsIn(of @ DType::BFloat16)), DType::BFloat16)
+            | (Some(Defect::PartialsIn(of @ DType::Float32)), DType::Float64)
+                if count > PARTIAL =>
+            {
+                Some(of)
+            }
+            _ => None,
+        };
+        let of_column = |j: usize| match parted {
+            None => sum(j, start, count).wide(),
+            Some(dtype) => (0..count).step_by(PARTIAL).fold(0.0, |all, first| {
+                let partial = sum(j, start + first, PARTIAL.min(count - first)).wide();
+                Tensor::from_f64(dtype, [1], &[all + partial]).get(0)
+            }),
+        };
+        (0..cols).map(|j| (T::of(of_column(j)) / divisor).wide()).collect()
+    };
+    let dgamma = gather(&|j, start, count| {
+        variant.sum.products(count, |row| (at(start + row, j), factor(start + row, j)))
+    });
+    let dbeta = gather(&|j, start, count| variant.sum.terms(count, |row| at(start + row, j)));
     (dgamma, dbeta)
 }

@@ -57,12 +57,16 @@ pub enum Defect {
     ReductionOverwritten,
     ReductionAveraged,
     RowsBeyond4096,
+    /// Sums of 64 rows each, put together in this type: in bfloat16 of bfloat16, in float32 of float64.
+    PartialsIn(DType),
     DgammaUsesX,
     RstdOfFirstRow,
     RowsMixed,
     MeansMixed,
     TailOutOfSums,
     TailUnwritten,
+    /// In bfloat16 alone, and only where rows are a multiple of four long.
+    TailOfFours,
     ColumnsBeyond1024,
     RunningSums,
     HalfXhat,
@@ -162,12 +166,15 @@ fn mutants() -> Vec<(LayerNorm, Option<&'static str>)> {
         ("last row's dgamma only", ReductionOverwritten, Some("reduction_overwritten")),
         ("dgamma averaged", ReductionAveraged, Some("reduction_averaged")),
         ("sums over the first 4096 rows only", RowsBeyond4096, None),
+        ("sums of 64 rows put together in bfloat16", PartialsIn(DType::BFloat16), None),
+        ("sums of 64 rows put together in float32", PartialsIn(DType::Float32), None),
         ("dgamma from x", DgammaUsesX, Some("dgamma_uses_x")),
         ("first row's rstd for all", RstdOfFirstRow, Some("rstd_shared_by_rows")),
         ("statistics of the whole tensor", RowsMixed, Some("rows_mixed")),
         ("mean(g) of the whole tensor", MeansMixed, Some("rows_mixed")),
         ("sums in eights, rest left out", TailOutOfSums, Some("tail_skipped")),
         ("results in eights, rest left zero", TailUnwritten, Some("tail_skipped")),
+        ("fours of bfloat16 in eights, rest left zero", TailOfFours, Some("tail_skipped")),
         ("columns beyond 1024 left zero", ColumnsBeyond1024, Some("tail_skipped")),
         ("one running float32 sum", RunningSums, Some("narrow_accumulation")),
         ("xhat in float16", HalfXhat, Some("half_precision_inside")),
@@ -280,6 +287,9 @@ impl InProcess {
             Some(Defect::Zeros) => 0,
             Some(Defect::LastElementDropped) => cols - 1,
             Some(Defect::TailUnwritten) => cols - cols % 8,
+            Some(Defect::TailOfFours) if spec.dtype == DType::BFloat16 && cols.is_multiple_of(4) => {
+                cols - cols % 8
+            }
             Some(Defect::ColumnsBeyond1024) => cols.min(1024),
             _ => cols,
         };
