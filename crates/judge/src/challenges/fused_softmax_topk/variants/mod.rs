@@ -265,7 +265,7 @@ fn mutants() -> Vec<(Topk, Option<&'static str>)> {
         ("heap not emptied between rows", HeapKept, Some("rows_mixed")),
         ("winners of the row before", NeighboursWinners, Some("rows_mixed")),
         ("rows in eights, rest unwritten", RowsBeyondGroups(8), Some("rows_skipped")),
-        ("rows beyond 1024 unwritten", RowsBeyond(1024), Some("rows_skipped")),
+        ("rows beyond 1024 unwritten", RowsBeyond(1024), None),
         ("first row only", FirstRowOnly, Some("rows_skipped")),
         ("maximum of all rows", MaximumOfAllRows, Some("max_shared_by_rows")),
         ("last V mod 4 left out", Looks(WithoutTail(4)), Some("tail_skipped")),
