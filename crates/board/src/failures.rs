@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tribunal_contract::challenges;
 use tribunal_judge::{Dimension, Finding, Outcome, Severity, Verdict};
 
-use crate::words;
+use crate::{clean, words};
 
 /// Failures that one defect explains, or that at least look alike.
 #[derive(Debug)]
@@ -53,7 +53,8 @@ impl Kind<'_> {
     pub(crate) fn extent(&self) -> String {
         if self.finding.is_of_kernel() {
             let count = words::count(self.cases(), "place");
-            return if self.places.len() > 1 { format!("{count}: {}", lines(&self.places)) } else { count };
+            let told = self.cases() > 1 && !self.places.is_empty();
+            return if told { format!("{count} in {}", lines(&self.places)) } else { count };
         }
         if let Some((_, what)) = listed(self.finding.suspect.as_deref()) {
             return words::count(self.cases(), what);
@@ -77,7 +78,11 @@ fn lines(places: &BTreeSet<(&str, usize)>) -> String {
         if !told.is_empty() {
             told += ", ";
         }
-        told += &if source == before { line.to_string() } else { format!("{source}:{line}") };
+        told += &if source == before {
+            line.to_string()
+        } else {
+            format!("{}:{line}", clean::cut(source, SOURCE_CHARS))
+        };
         before = source;
     }
     match places.len() - places.len().min(LINES) {
@@ -88,6 +93,9 @@ fn lines(places: &BTreeSet<(&str, usize)>) -> String {
 
 /// Lines that are told of a kind: the first in the source need not be the one that is to blame.
 const LINES: usize = 8;
+
+/// Letters of a source's name that are told.
+const SOURCE_CHARS: usize = 40;
 
 /// What a submission's own tests are charged with, and of what: each is named.
 const LISTED: [(&str, &str); 2] = [("defect_unnoticed", "defect"), ("test_cannot_fail", "test")];
@@ -272,7 +280,7 @@ mod tests {
         verdict.findings = vec![race(25, 30), race(25, 31), race(30, 25)];
         let kinds = kinds(&verdict);
         assert_eq!(kinds.iter().map(|kind| kind.title.as_str()).collect::<Vec<_>>(), ["shared race"]);
-        assert_eq!(kinds[0].extent(), "2 places: kernel.cu:25, 30");
+        assert_eq!(kinds[0].extent(), "2 places in kernel.cu:25, 30");
         assert_eq!(kinds[0].smallest, "sanitizer/softmax/kernel.cu:25");
         let alone = vec![verdict.findings[0].clone()];
         verdict.findings = alone;
@@ -283,6 +291,8 @@ mod tests {
     fn lines_are_told_by_source() {
         let lines = |places: &[(&'static str, usize)]| self::lines(&places.iter().copied().collect());
         assert_eq!(lines(&[("b.cuh", 7), ("a.cu", 40), ("a.cu", 9)]), "a.cu:9, 40, b.cuh:7");
+        let foreign = "a\u{1b}[2J.cu";
+        assert_eq!(lines(&[(foreign, 7)]), format!("{}:7", clean::line(foreign)));
         let many: Vec<_> = (1..=11).map(|line| ("a.cu", line)).collect();
         assert_eq!(lines(&many), "a.cu:1, 2, 3, 4, 5, 6, 7, 8 and 3 more");
     }

@@ -30,9 +30,9 @@ use crate::evidence::Repeats;
 use crate::measure::Weighed;
 use crate::{Case, Finding, Subject};
 
-/// Warp instructions that a call may take: some seconds, and of large buffers more, for who looks at each byte again and again: attention over a
-/// prompt of 3000 tokens takes more than 2^28.
-const CALL_MOST: RangeInclusive<u64> = 1 << 24..=1 << 31;
+/// Warp instructions that a call may take: a second or so, and of large buffers more, for who looks at each byte again and again. Attention over
+/// a prompt of 2000 tokens takes more than 2^28.
+const CALL_MOST: RangeInclusive<u64> = 1 << 24..=1 << 30;
 const BYTE_MOST: u64 = 1 << 11;
 
 /// Once a call was endless, others may take so many times what those that ended took for a byte, and so many at least: who hangs in one case
@@ -48,6 +48,10 @@ const FIRST_CACHE: u64 = 256 << 10;
 /// How long anybody waits for the launches of a call. It is their instructions that are judged: of what is given up here nobody knows whether it
 /// would have come to its end.
 const PATIENCE: Duration = Duration::from_secs(300);
+
+/// Warp instructions a second that a slow kernel takes on a slow machine: whoever never ends is told so before patience does.
+const PACE_LEAST: u64 = 4_000_000;
+const _: () = assert!(*CALL_MOST.end() <= PACE_LEAST * PATIENCE.as_secs());
 
 /// Calls whose buffers take more than that part of a submission's memory are made one at a time.
 const LARGE_PART: u64 = 8;

@@ -299,7 +299,9 @@ fn deciding(page: &mut Document, comparison: &Comparison, on: &OnChallenge) {
             item = item
                 .then(if index > 0 { "; " } else { "" })
                 .then(Text::name(&comparison.contestants[who]))
-                .then(format!(" ({extent})"));
+                .then(" (")
+                .then(Text::foreign(extent))
+                .then(")");
         }
         if !one.message.is_empty() {
             item = item.then(": ").then(Text::foreign(&one.message));

@@ -82,7 +82,7 @@ fn failed(verdict: &Verdict) -> String {
         let used = kind.used.filter(|used| *used > 1.0);
         let used = used
             .map_or(String::new(), |used| format!("; worst error {} × its budget", words::significant(used)));
-        let _ = writeln!(page, "\n   - {}{used}; smallest: {}", kind.extent(), code(kind.smallest));
+        let _ = writeln!(page, "\n   - {}{used}; smallest: {}", text(&kind.extent()), code(kind.smallest));
         if let Some(replay) = &kind.finding.replay {
             let _ = writeln!(page, "   - {}", code(replay));
         }

@@ -760,6 +760,61 @@ mod tests {
         })
     }
 
+    /// Rows of bytes go to and from the places of lanes, at once and lane by lane, and so do the first bytes of longer ones.
+    #[test]
+    fn rows_of_bytes_are_read_and_written_as_lanes_would() {
+        fn tried<const SIZE: usize>() {
+            let bytes: Vec<u8> = (0..300u32).map(|place| (place * 7) as u8).collect();
+            let bytes = [&bytes[..], &bytes[..]].concat();
+            let rows: [[u8; 16]; LANES] =
+                std::array::from_fn(|lane| std::array::from_fn(|at| (lane * 5 + at * 3) as u8));
+            for begin in 0..bytes.len() - LANES * SIZE {
+                let starts: [usize; LANES] = std::array::from_fn(|lane| begin + lane * SIZE);
+                let read = |step| {
+                    let mut rows = [[9; SIZE]; LANES];
+                    Source { bytes: &bytes, starts: &starts, mask: u32::MAX, step }.rows(&mut rows);
+                    rows
+                };
+                let due: [[u8; SIZE]; LANES] =
+                    std::array::from_fn(|lane| bytes[starts[lane]..][..SIZE].try_into().expect("as long"));
+                assert_eq!(read(Some(SIZE)), due);
+                assert_eq!(read(None), due);
+                for backward in [false, true] {
+                    let write = |step| {
+                        let mut bytes = bytes.clone();
+                        // One lane writes what is there, and another all but its last byte.
+                        bytes[starts[3]..][..SIZE].copy_from_slice(&rows[3][..SIZE]);
+                        bytes[starts[4]..][..SIZE - 1].copy_from_slice(&rows[4][..SIZE - 1]);
+                        bytes[starts[4] + SIZE - 1] = !rows[4][SIZE - 1];
+                        let mut to =
+                            Sink { bytes: &mut bytes, starts: &starts, mask: u32::MAX, step, backward };
+                        (to.put::<SIZE, 16>(&rows), bytes)
+                    };
+                    let (same, written) = write(Some(SIZE));
+                    assert!(same & 1 << 3 != 0 && same & 1 << 4 == 0);
+                    assert_eq!((same, &written), (write(None).0, &write(None).1), "to {begin}");
+                    let at = |lane: usize| &written[starts[lane]..][..SIZE];
+                    assert!((0..LANES).all(|lane| at(lane) == &rows[lane][..SIZE]), "to {begin}");
+                }
+            }
+            // Some lanes, and all of them to one place: of those the last in turn is seen.
+            let starts = [40; LANES];
+            let mut kept = [[9; SIZE]; LANES];
+            Source { bytes: &bytes, starts: &starts, mask: 0b110, step: Some(0) }.rows(&mut kept);
+            assert!(kept[0] == [9; SIZE] && kept[1] == kept[2] && kept[2] == bytes[40..][..SIZE]);
+            for (backward, seen) in [(false, 31), (true, 2)] {
+                let mut bytes = bytes.clone();
+                let step = Some(0);
+                let mut to = Sink { bytes: &mut bytes, starts: &starts, mask: !0b11, step, backward };
+                to.put::<SIZE, 16>(&rows);
+                assert_eq!(bytes[40..][..SIZE], rows[seen][..SIZE]);
+            }
+        }
+        tried::<16>();
+        tried::<8>();
+        tried::<4>();
+    }
+
     #[test]
     fn a_row_is_read_and_written_as_its_lanes_would() {
         let bytes: Vec<u8> = (0..300u32).map(|place| (place * 7) as u8).collect();

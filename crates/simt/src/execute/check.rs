@@ -96,13 +96,13 @@ fn note_each(
     let mut races = Vec::new();
     let mut note = |lane: usize, first: usize, count: usize, bytes: u8| {
         let mark = mark(lane, bytes);
-        let note = |cell: &mut Cell| match way {
+        let note_cell = |cell: &mut Cell| match way {
             Way::Read => cell.read(actor, &mark),
             Way::Write | Way::Atomic => cell.write(actor, &mark, same >> lane & 1 == 1),
         };
-        // As it mostly is where neither of what follows holds.
+        // A line in such pieces has no owner and falls no further apart.
         if let Some(piece) = shadow.piece(first, count) {
-            if let Some(race) = note(piece) {
+            if let Some(race) = note_cell(piece) {
                 races.extend(std::iter::repeat_n((lane, race), count));
             }
             return;
@@ -112,7 +112,7 @@ fn note_each(
         }
         let pieces = shadow.pieces(first, count);
         let alike = count / pieces.len();
-        for race in pieces.iter_mut().filter_map(note) {
+        for race in pieces.iter_mut().filter_map(note_cell) {
             races.extend(std::iter::repeat_n((lane, race), alike));
         }
     };

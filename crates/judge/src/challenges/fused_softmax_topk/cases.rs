@@ -264,7 +264,8 @@ impl TopkCase {
         let (least_rows, least_vocab) = match self.kind.logits {
             // z cannot exceed the root of the number of rows.
             _ if self.kind.procedure == Procedure::Directions => (64, 16),
-            Logits::NanRow | Logits::NanOnly => (4, 3),
+            Logits::NanRow => (4, 3),
+            Logits::NanOnly => (2, 1),
             Logits::MaskedRow | Logits::Offsets | Logits::Scales => (2, 3),
             Logits::FewFinite => (1, 4),
             Logits::TwoLanes => (1, 33),

@@ -22,7 +22,7 @@ const UNSPECULATIVE: [&str; 4] = [
 
 /// What every source gets. Products and sums are fused, as nvcc does; nothing else departs from IEEE arithmetic. What C++ leaves undefined and
 /// kernels do, as nvcc lets them, is not made use of: values of one type are looked at as another, a loop waits for what another thread writes,
-/// a function ends without a result in a case that never comes.
+/// a pointer is held against null after it was used, a function ends without a result in a case that never comes.
 const FLAGS: [&str; 21] = [
     "-x",
     "cuda",
@@ -92,10 +92,10 @@ impl Clang {
         flags.extend(UNSPECULATIVE.iter().flat_map(|option| ["-mllvm", option]).map(str::to_owned));
         flags.extend(["-Xclang", "-target-feature", "-Xclang", ptx, "-include", PRELUDE].map(str::to_owned));
         // What a lane hands to a shuffle may be nothing, where another's counts: `if (lane == leader) base = atomicAdd(…)` before
-        // `__shfl_sync(mask, base, leader)` would otherwise be done by every lane. Older ones make nothing of it, and have no such option.
-        if self.major > 14 {
-            flags.extend(["-Xclang", "-no-enable-noundef-analysis"].map(str::to_owned));
-        }
+        // `__shfl_sync(mask, base, leader)` would otherwise be done by every lane.
+        let undefined =
+            if self.major > 14 { "-no-enable-noundef-analysis" } else { "-disable-noundef-analysis" };
+        flags.extend(["-Xclang", undefined].map(str::to_owned));
         flags
     }
 

@@ -126,7 +126,7 @@ enum Defect {
     CopiesWithoutScales,
     /// Four tokens of less than 32 bits are read one behind the other, wherever the block ends.
     FoursRead,
-    /// What a head has behind its last eight elements comes back as zeros, in so many bits.
+    /// What a head has behind its last whole eight comes back as zeros, in so many bits.
     HeadCut(usize),
     /// So many keys are seen at most, from the first on.
     Oldest(usize),

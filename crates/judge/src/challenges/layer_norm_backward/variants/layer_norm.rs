@@ -5,7 +5,7 @@ use tribunal_contract::{DType, Tensor};
 use super::{Backward, Defect, LayerNorm};
 use crate::arithmetic::{Real, Sum};
 
-/// Rows of a partial sum, where there are some.
+/// Rows of a partial sum.
 const PARTIAL: usize = 64;
 
 /// What forward leaves for backward, in doubles that hold the working precision's values.
