@@ -50,7 +50,7 @@ const fn tried(family: Family, name: &'static str, logits: Logits, procedure: Pr
 #[rustfmt::skip]
 static KINDS: &[Kind] = {
     use Family::*;
-    use Logits::{Block, Equal, Extreme, Falling, FewFinite, Grid, Head, Low, Masked, MaskedLow, MaskedRow, NanOnly, NanRow, NearTies, Normal,
+    use Logits::{Block, Equal, Extreme, Falling, FewFinite, Grid, Head, Low, Masked, MaskedLow, MaskedRow, MaskedNan, NanRow, NearTies, Normal,
         Offsets, Peak, Plateau, Rising, Scales, Stride, Tail, Ties, TwoLanes, Uniform};
     use Procedure::*;
     &[
@@ -65,7 +65,7 @@ static KINDS: &[Kind] = {
         plain(Edge, "few_finite", FewFinite),
         plain(Edge, "masked_row", MaskedRow),
         plain(Edge, "nan_row", NanRow),
-        plain(Edge, "nan_only", NanOnly),
+        plain(Edge, "masked_nan", MaskedNan),
         tried(Edge, "k_beyond_v", Normal(2.0), TooMany),
         plain(Stability, "extreme", Extreme),
         plain(Stability, "offsets", Offsets),
@@ -137,7 +137,7 @@ static LISTINGS: &[Listing] = {
         Listing(Quick, F32, "edge/nan_row", "1x5x60/8"),
         Listing(Standard, F32, "edge/masked_row", "3x3x1000/50"),
         Listing(Standard, F32, "edge/nan_row", "3x3x1000/50 2x2x600/200"),
-        Listing(Standard, F32, "edge/nan_only", "1x4x100/40"),
+        Listing(Standard, F32, "edge/masked_nan", "1x4x100/40"),
         Listing(Standard, F32, "edge/k_beyond_v", "1x2x5/8"),
         Listing(Standard, F16, "edge/masked", "2x3x100/10"),
         Listing(Standard, F16, "edge/few_finite", "1x5x60/8"),
@@ -265,7 +265,7 @@ impl TopkCase {
             // z cannot exceed the root of the number of rows.
             _ if self.kind.procedure == Procedure::Directions => (64, 16),
             Logits::NanRow => (4, 3),
-            Logits::NanOnly => (2, 1),
+            Logits::MaskedNan => (2, 1),
             Logits::MaskedRow | Logits::Offsets | Logits::Scales => (2, 3),
             Logits::FewFinite => (1, 4),
             Logits::TwoLanes => (1, 33),

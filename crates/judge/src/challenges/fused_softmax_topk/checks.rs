@@ -253,7 +253,8 @@ impl Trial<'_, '_, '_> {
     /// One call against the oracle.
     fn plain(&mut self) -> Step<Heard> {
         let problem = self.case.problem(self.court, 0);
-        let refusable = matches!(self.case.kind.logits, Logits::MaskedRow | Logits::NanRow | Logits::NanOnly);
+        let refusable =
+            matches!(self.case.kind.logits, Logits::MaskedRow | Logits::NanRow | Logits::MaskedNan);
         match self.hold(problem.clone(), "") {
             // To refuse is one of the right answers.
             Err(Stop::Fault { fault, .. }) if refusable && fault.refuses() => {

@@ -32,8 +32,8 @@ pub(super) enum Logits {
     MaskedRow,
     /// The middle row has one NaN, the first row begins with one and the last ends with one.
     NanRow,
-    /// Every other row is nothing but NaN.
-    NanOnly,
+    /// Every other row is nothing but NaN, as if that were its mask.
+    MaskedNan,
     /// Normal, moved by 10,000 up or down, each on its own.
     Extreme,
     /// Rows stand at 0, 100, -1000, 10,000, 3, -10,000 and so on.
@@ -83,7 +83,7 @@ impl Logits {
                 Self::NanRow if r == middle => row[vocab / 3] = f64::NAN,
                 Self::NanRow if r == 0 => row[0] = f64::NAN,
                 Self::NanRow if r == last => row[vocab - 1] = f64::NAN,
-                Self::NanOnly if r % 2 == 1 => row.fill(f64::NAN),
+                Self::MaskedNan if r % 2 == 1 => row.fill(f64::NAN),
                 Self::Offsets => {
                     let offset = [0.0, 100.0, -1000.0, 1e4, 3.0, -1e4][r % 6];
                     row.iter_mut().for_each(|logit| *logit += offset);
