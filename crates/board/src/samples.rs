@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use tribunal_judge::{
-    Dimension, Effort, Evidence, Family, Finding, JudgeInfo, Machine, Measurement, Outcome, Phase, Rubric,
-    Severity, Slowest, SubmissionInfo, Verdict, rubric,
+    Coverage, Dimension, Effort, Evidence, Family, Finding, JudgeInfo, Machine, Measurement, Outcome, Phase,
+    Rubric, Severity, Slowest, SubmissionInfo, Verdict, rubric,
 };
 
 fn rubric() -> Rubric {
@@ -144,6 +144,7 @@ fn evidence(name: &str, findings: Vec<Finding>) -> Evidence {
         findings,
         measurements: measurements(),
         repeats: None,
+        coverage: Vec::new(),
         omissions: vec!["bfloat16: not claimed".to_owned()],
         took_s: 6.54,
         spent_s: [(Phase::Building, 1.2), (Phase::Cases, 4.3), (Phase::Timing, 1.04)].into(),
@@ -294,6 +295,13 @@ pub(crate) fn hostile() -> Verdict {
     ));
     evidence.submission.host = "py`thon|\u{7}".to_owned();
     evidence.omissions.push("- [ ] <img src=x> \u{2066}".to_owned());
+    evidence.coverage.push(Coverage {
+        kernel: "k<i>|`x`\u{202e}".to_owned(),
+        launched: true,
+        instructions: 9,
+        covered: 4,
+        uncovered: vec!["<img src=x>.cu:3-4".to_owned()],
+    });
     evidence.measurements[0].workload = "a|b`c".to_owned();
     judged(evidence)
 }

@@ -117,6 +117,7 @@ fn sample(name: &str, round: usize) -> (Verdict, Vec<SourceFile>) {
         findings: (0..400).map(finding).collect(),
         measurements: Vec::new(),
         repeats: None,
+        coverage: Vec::new(),
         omissions: Vec::new(),
         took_s: round as f64,
         spent_s: BTreeMap::new(),

@@ -188,6 +188,31 @@ pub fn powerless(challenge: &dyn Challenge, effort: Effort, seed: Seed, caught: 
     cases(challenge, effort, seed).iter().map(|case| case.id()).filter(|id| !telling.contains(id)).collect()
 }
 
+/// Mutants, and the [branches](Case::branches) in which their defect would not be seen if it were in that one alone: no case of it fails them by
+/// enough.
+pub fn unseen(
+    challenge: &dyn Challenge,
+    effort: Effort,
+    seed: Seed,
+    caught: &[Caught],
+) -> BTreeMap<&'static str, Vec<String>> {
+    let mut branches: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for case in cases(challenge, effort, seed) {
+        for branch in case.branches() {
+            branches.entry(branch).or_default().insert(case.id());
+        }
+    }
+    let sees = |cases: &BTreeSet<String>, caught: &Caught| {
+        caught.failed.iter().any(|(case, off)| *off >= MUTANT_LIMIT && cases.contains(case))
+    };
+    let unseen_of = |caught: &Caught| -> Vec<String> {
+        let unseen = branches.iter().filter(|(_, cases)| !sees(cases, caught));
+        unseen.map(|(branch, _)| branch.clone()).collect()
+    };
+    let unseen = caught.iter().map(|caught| (caught.mutant, unseen_of(caught)));
+    unseen.filter(|(_, branches)| !branches.is_empty()).collect()
+}
+
 /// The published table.
 pub fn page(
     challenge: &dyn Challenge,
@@ -246,6 +271,13 @@ pub fn page(
             caught.failed.len(),
             size(caught.failed.values().copied().fold(0.0, f64::max))
         );
+    }
+    text += "\n## What is not seen\n\n\
+             An implementation may have code of its own for a dtype, and for some sizes of it: what is wrong in one branch may be right in another. \
+             A mutant whose defect were in one of these branches alone would be off by 2 budgets in no case. Of most the defect is none there, or too \
+             small to be told from rounding.\n\n| mutant | in |\n|---|---|\n";
+    for (mutant, branches) in unseen(challenge, Effort::Standard, Seed::PUBLIC, caught) {
+        let _ = writeln!(text, "| {mutant} | {} |", branches.join("; "));
     }
     text
 }

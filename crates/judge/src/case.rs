@@ -60,6 +60,11 @@ pub trait Case: Send + Sync {
         1
     }
 
+    /// What of it an implementation may have code of its own for, which may be wrong where other code is right: `rows beyond 4096 of float32`.
+    fn branches(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Puts the subject to it. An `Err` is the machine's fault; everything the subject does is an observation.
     fn examine(&self, court: &mut Court<'_>) -> Result<Vec<Observation>, MachineError>;
 

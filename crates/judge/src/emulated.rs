@@ -4,6 +4,7 @@
 //! wrong is kept until the court asks for it; so is what they asked of memory, where that is measured.
 
 mod again;
+mod coverage;
 mod record;
 mod traffic;
 
@@ -24,9 +25,10 @@ use tribunal_simt::program::{Kernel, Space};
 use tribunal_simt::ptx::Module;
 
 use self::again::Made;
+use self::coverage::Covered;
 use self::record::Record;
 pub use self::traffic::{BufferTraffic, Traffic};
-use crate::evidence::Repeats;
+use crate::evidence::{Coverage, Repeats};
 use crate::measure::Weighed;
 use crate::{Case, Finding, Subject};
 
@@ -106,6 +108,7 @@ pub struct Emulated {
     memory: Memory,
     states: BTreeMap<StateId, Held>,
     record: Record,
+    covered: Covered,
     /// What calls have asked of memory, where that is counted.
     traffic: Option<Traffic>,
     /// Writes that were not seen when the present call was made again.
@@ -179,6 +182,7 @@ impl Emulated {
             memory: Memory::new(),
             states: BTreeMap::new(),
             record: Record::default(),
+            covered: Covered::default(),
             traffic: None,
             unseen: Vec::new(),
             scratch: 0,
@@ -221,10 +225,16 @@ impl Emulated {
         self.record.repeats()
     }
 
+    /// How much of each kernel calls came to, but for those made again to see whether they come to the same.
+    pub fn coverage(&self) -> Vec<Coverage> {
+        self.covered.of(&self.kernels)
+    }
+
     /// What this device and another one saw of the same kernels in other cases, as if one had seen it all. Memory and traffic are for devices
     /// that are measured, and stay this one's.
     pub fn join(mut self, other: Self) -> Self {
         self.record.join(other.record);
+        self.covered.join(other.covered);
         self.most_bytes = self.most_bytes.max(other.most_bytes);
         self.worked_s += other.worked_s;
         self
@@ -322,6 +332,7 @@ impl Emulated {
             }
             self.count_variables(&launch.kernel, &report.meter.buffers[plan.buffers.len()..]);
             self.record.note(&report, during);
+            self.covered.note(&report);
             self.was_endless |= report.faults.iter().any(|fault| fault.kind == Kind::Endless);
             if !report.finished {
                 return Err(self.stopped(&report, most));

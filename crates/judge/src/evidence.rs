@@ -23,6 +23,9 @@ pub struct Evidence {
     /// What came of giving the same input again, where that was done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeats: Option<Repeats>,
+    /// How much of each kernel the cases came to, where that is seen.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub coverage: Vec<Coverage>,
     /// What was not assessed, and why.
     pub omissions: Vec<String>,
     /// Seconds the whole judging took.
@@ -164,4 +167,20 @@ pub struct Repeats {
     pub tried: String,
     /// Where bits differ; null where none do.
     pub differs: Option<String>,
+}
+
+/// How much of a kernel the cases came to. Of the rest, nobody knows whether it is right.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Coverage {
+    /// Its name.
+    pub kernel: String,
+    /// Whether any case launched it.
+    pub launched: bool,
+    /// Instructions that it has.
+    pub instructions: u64,
+    /// Those of them that some lane took part in.
+    pub covered: u64,
+    /// Of a kernel that was launched, the lines with no such instruction, as `kernel.cu:12-15`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub uncovered: Vec<String>,
 }

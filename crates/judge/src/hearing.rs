@@ -17,7 +17,7 @@ use crate::claims::{self, Grounds};
 use crate::code::{self, inspect};
 use crate::conduct;
 use crate::emulated::Emulated;
-use crate::evidence::{Evidence, JudgeInfo, Machine, Repeats, SubmissionInfo};
+use crate::evidence::{Coverage, Evidence, JudgeInfo, Machine, Repeats, SubmissionInfo};
 use crate::examine::{Examined, Watch, finding_about};
 use crate::hands::hands;
 use crate::machine;
@@ -103,6 +103,7 @@ pub struct Hearing<'a> {
     gpu: Option<String>,
     /// What came of the same input, given again.
     repeats: Option<Repeats>,
+    coverage: Vec<Coverage>,
 }
 
 impl<'a> Hearing<'a> {
@@ -125,6 +126,7 @@ impl<'a> Hearing<'a> {
             caged_s: 0.0,
             gpu: None,
             repeats: None,
+            coverage: Vec::new(),
         }
     }
 
@@ -149,6 +151,7 @@ impl<'a> Hearing<'a> {
                         // What was seen of a kernel is its fault; what is wrong with answers may come of it.
                         self.examined.findings.append(&mut device.findings(&self.challenge.cases(&plan)));
                         self.repeats = device.repeats();
+                        self.coverage = device.coverage();
                         // They were busy side by side.
                         self.caged_s += device.worked_s() / hands(DEVICES) as f64;
                         examined
@@ -430,6 +433,7 @@ impl<'a> Hearing<'a> {
             findings,
             measurements: self.measured.measurements,
             repeats: self.repeats,
+            coverage: self.coverage,
             omissions,
             took_s: self.spent_s.values().sum(),
             spent_s: self.spent_s,
@@ -552,6 +556,7 @@ pub fn refuse(order: &Order, folder: &Path, manifest: &Manifest, error: &Submiss
         )],
         measurements: Vec::new(),
         repeats: None,
+        coverage: Vec::new(),
         omissions: Vec::new(),
         took_s: 0.0,
         spent_s: BTreeMap::new(),

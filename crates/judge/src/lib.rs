@@ -46,7 +46,9 @@ pub use case::{Case, Challenge, Effort, Family, Plan};
 pub use code::files::all as sources;
 pub use code::{CodeFacts, Muted, SourceFile, digest, inspect, mute};
 pub use court::{ArgumentRecord, CallRecord, Court, Exhibit, Record, Subject};
-pub use evidence::{Evidence, JudgeInfo, Machine, Measurement, Phase, Repeats, Slowest, SubmissionInfo};
+pub use evidence::{
+    Coverage, Evidence, JudgeInfo, Machine, Measurement, Phase, Repeats, Slowest, SubmissionInfo,
+};
 pub use examine::{Examined, Replay, Unwatched, Watch, examine, finding, finding_about, replay};
 pub use finding::{Dimension, Finding, Observation, Outcome, Severity};
 pub use hearing::{Hearing, Order, Reference, describe, refuse, replay_submission};

@@ -18,7 +18,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::evidence::{Evidence, JudgeInfo, Machine, Measurement, Phase, Repeats, Slowest, SubmissionInfo};
+use crate::evidence::{
+    Coverage, Evidence, JudgeInfo, Machine, Measurement, Phase, Repeats, Slowest, SubmissionInfo,
+};
 use crate::resample::{self, Thing};
 use crate::rubric::{Rubric, Scale};
 use crate::{Dimension, Family, Finding, Outcome, Severity};
@@ -103,6 +105,9 @@ pub struct Verdict {
     /// What came of giving the same input again, where that was done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeats: Option<Repeats>,
+    /// How much of each kernel the cases came to, where that is seen.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub coverage: Vec<Coverage>,
     /// What was not assessed, and why.
     pub omissions: Vec<String>,
     /// Where.
@@ -162,6 +167,7 @@ impl Verdict {
             findings,
             measurements: evidence.measurements,
             repeats: evidence.repeats,
+            coverage: evidence.coverage,
             omissions: evidence.omissions,
             machine: evidence.machine,
             took_s: evidence.took_s,
@@ -231,6 +237,7 @@ impl Verdict {
             findings: self.findings.clone(),
             measurements: self.measurements.clone(),
             repeats: self.repeats.clone(),
+            coverage: self.coverage.clone(),
             omissions: self.omissions.clone(),
             took_s: self.took_s,
             spent_s: self.spent_s.clone(),
@@ -347,6 +354,13 @@ fn possible(evidence: &Evidence) -> Result<(), Contradiction> {
         if slowest.seconds > cases + SAME_S {
             let why = format!("all cases took {cases}");
             return Err(Contradiction::new("slowest.seconds", &slowest.seconds, why));
+        }
+    }
+    for (index, kernel) in evidence.coverage.iter().enumerate() {
+        if kernel.covered > kernel.instructions || !kernel.launched && kernel.covered > 0 {
+            let launched = if kernel.launched { "" } else { " and was not launched" };
+            let why = format!("the kernel has {}{launched}", kernel.instructions);
+            return Err(Contradiction::new(&format!("coverage[{index}].covered"), &kernel.covered, why));
         }
     }
     for (index, measurement) in evidence.measurements.iter().enumerate() {

@@ -104,8 +104,8 @@ pub struct Line {
 }
 
 impl Line {
-    /// That of an instruction.
-    pub(crate) fn of(kernel: &Kernel, pc: u32) -> Line {
+    /// That of an instruction, by its place in the [code](Kernel::code).
+    pub fn of(kernel: &Kernel, pc: u32) -> Line {
         let Some(site) = kernel.sites.get(pc as usize) else { return Line { file: None, line: 0 } };
         match kernel.files.get(site.file as usize) {
             Some(file) if site.line > 0 => Line { file: Some(file.clone()), line: site.line },

@@ -200,6 +200,9 @@ pub struct Report {
     pub more_faults: u64,
     /// What it did.
     pub meter: Meter,
+    /// Of each of the [kernel's instructions](crate::program::Kernel::code), whether some lane took part in it.
+    #[serde(skip)]
+    pub reached: Vec<bool>,
     /// What it printed, up to a limit.
     pub printed: String,
     /// Looks at what another block wrote, with nothing to order the two, that [showed](Settings::shows_past) what was there before and were not

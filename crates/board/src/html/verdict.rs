@@ -86,6 +86,7 @@ struct Body {
     charts: Vec<Chart>,
     measurements: Vec<[String; 4]>,
     requirements: Vec<(&'static str, &'static str, String)>,
+    coverage: Option<(String, Vec<String>)>,
     omissions: Vec<String>,
     provenance: Vec<String>,
     excerpts: Vec<Excerpt>,
@@ -163,6 +164,8 @@ pub fn body(verdict: &Verdict, summary: &Summary, sources: &[SourceFile], links:
                 (sign, word, text(&requirement.text))
             })
             .collect(),
+        coverage: phrases::coverage(verdict)
+            .map(|(title, kernels)| (title, kernels.iter().map(|kernel| text(kernel)).collect())),
         omissions: verdict.omissions.iter().map(|omission| text(omission)).collect(),
         provenance,
         excerpts: verdict

@@ -25,6 +25,7 @@ pub fn verdict(verdict: &Verdict) -> String {
         undecided(verdict),
         measurements(&verdict.measurements),
         requirements(verdict),
+        coverage(verdict),
         omissions(&verdict.omissions),
         judged(verdict),
     ];
@@ -148,6 +149,12 @@ fn requirements(verdict: &Verdict) -> String {
         let _ = writeln!(page, "- [{tick}] {}{undecided}", text(&requirement.text));
     }
     page
+}
+
+fn coverage(verdict: &Verdict) -> String {
+    let Some((title, kernels)) = phrases::coverage(verdict) else { return String::new() };
+    let items: String = kernels.iter().map(|kernel| format!("- {}\n", text(kernel))).collect();
+    format!("## {}\n\n{items}", text(&title))
 }
 
 fn omissions(omissions: &[String]) -> String {

@@ -30,6 +30,9 @@ const MESSAGE_CHARS: usize = 700;
 /// Lines of a compiler's message.
 const LINES_MAX: usize = 16;
 
+/// Kernels that cases did not come to all of.
+const KERNELS_MAX: usize = 3;
+
 /// Letters of `infrastructure`.
 const LONGEST_OUTCOME: usize = 14;
 
@@ -61,6 +64,7 @@ pub fn verdict(verdict: &Verdict, style: &Style) -> String {
         page.undecided(verdict),
         page.measurements(&verdict.measurements),
         page.requirements(verdict),
+        page.coverage(verdict),
         page.omissions(&verdict.omissions),
         page.provenance(verdict),
     ];
@@ -262,6 +266,18 @@ impl Page {
         if !met.is_empty() {
             let line = format!("✓ met: {}", met.join("; "));
             text += &self.paint.first(Tone::Good, "✓ met:", &wrap(&line, self.width, "  ", "    "));
+        }
+        text
+    }
+
+    fn coverage(&self, verdict: &Verdict) -> String {
+        let Some((title, kernels)) = phrases::coverage(verdict) else { return String::new() };
+        let mut text = self.heading(&title);
+        for kernel in kernels.iter().take(KERNELS_MAX) {
+            text += &wrap(&format!("- {}", clean::cut(kernel, MESSAGE_CHARS)), self.width, "  ", "    ");
+        }
+        if kernels.len() > KERNELS_MAX {
+            text += &format!("  … and {} more\n", kernels.len() - KERNELS_MAX);
         }
         text
     }

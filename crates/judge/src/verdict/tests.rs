@@ -68,6 +68,7 @@ fn evidence(findings: Vec<Finding>) -> Evidence {
         findings,
         measurements: vec![],
         repeats: None,
+        coverage: Vec::new(),
         omissions: vec![],
         took_s: 0.0,
         spent_s: BTreeMap::new(),

@@ -204,6 +204,7 @@ pub fn judged(challenge: &dyn Challenge, subject: &mut dyn Subject) -> Verdict {
         findings: examined.findings,
         measurements: Vec::new(),
         repeats: None,
+        coverage: Vec::new(),
         omissions: examined.omissions,
         took_s: 0.0,
         spent_s: BTreeMap::new(),

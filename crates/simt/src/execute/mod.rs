@@ -113,6 +113,7 @@ pub fn launch(
         kernel: kernel.name.clone(),
         more_faults: faults.more(),
         faults: faults.finish(),
+        reached: counts.code.iter().map(|count| count.lanes > 0).collect(),
         meter: counts.finish(kernel),
         printed,
         unseen,

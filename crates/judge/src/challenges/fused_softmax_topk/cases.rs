@@ -99,12 +99,18 @@ static KINDS: &[Kind] = {
     ]
 };
 
-/// Shapes and k in which a kind is tried, from which effort on, and in which dtype.
-struct Listing(Effort, DType, &'static str, &'static str);
+/// Shapes and k in which a kind is tried, from which effort on, and in which dtypes.
+struct Listing(Effort, &'static [DType], &'static str, &'static str);
+
+const F32: &[DType] = &[DType::Float32];
+/// What goes wrong in one dtype may be right in another, which other code is for.
+const EACH: &[DType] = &[DType::Float32, DType::Float16, DType::BFloat16];
+const F16: &[DType] = &[DType::Float16];
+/// Those that a kernel may read two of at a time.
+const HALVES: &[DType] = &[DType::Float16, DType::BFloat16];
 
 #[rustfmt::skip]
 static LISTINGS: &[Listing] = {
-    use DType::{BFloat16 as B16, Float16 as F16, Float32 as F32};
     use Effort::{Full, Quick, Standard};
     &[
         Listing(Quick, F32, "basic/normal", "2x3x64/5 1x1x1000/10"),
@@ -112,41 +118,39 @@ static LISTINGS: &[Listing] = {
         Listing(Quick, F32, "basic/uniform", "2x2x300/8"),
         Listing(Quick, F32, "basic/ties", "2x3x200/10"),
         Listing(Standard, F32, "basic/ties", "1x3x1024/256"),
-        Listing(Quick, F16, "basic/normal", "2x3x64/5"),
-        Listing(Standard, F16, "basic/normal", "1x3x1000/33"),
-        Listing(Standard, F16, "basic/ties", "2x3x200/10"),
-        Listing(Quick, B16, "basic/normal", "2x3x64/5"),
-        Listing(Standard, B16, "basic/normal", "1x3x1000/33"),
-        Listing(Standard, B16, "basic/ties", "2x3x200/10"),
+        Listing(Quick, HALVES, "basic/normal", "2x3x64/5"),
+        Listing(Standard, HALVES, "basic/normal", "1x3x1000/33"),
+        Listing(Standard, HALVES, "basic/ties", "2x3x200/10"),
         Listing(Quick, F32, "shapes/normal", "1x1x1/1 2x2x5/5 3x1x33/10 1x3x31/31"),
         Listing(Standard, F32, "shapes/normal",
             "2x1x1/1 1x2x2/1 2x2x5/1 2x2x5/2 1x9x5/3 2x2x31/2 3x3x33/32 1x3x33/33 1x7x100/31 5x3x127/33 2x2x1000/256 \
              2x3x1023/50 1x5x1025/10 1x3x2049/100 1x1x1200/1100 1x1x4200/4100 1x2x8193/20"),
         Listing(Full, F32, "shapes/normal", "1x1x2/2 1x65x17/16 2x2x257/257 17x5x63/7 1x2x4097/1000 1x2x8191/8191"),
-        Listing(Standard, F16, "shapes/normal", "1x3x5/2 3x3x33/10 1x1x31/31 1x2x1000/256"),
-        Listing(Standard, B16, "shapes/normal", "1x3x5/2 3x3x33/10 1x1x31/31 1x2x1000/256"),
+        Listing(Standard, HALVES, "shapes/normal", "1x2x1/1 1x3x5/2 3x3x33/10 1x1x31/31 1x2x1000/256 1x2x1025/10 1x1x1200/1100 1x2x8193/20"),
         Listing(Quick, F32, "edge/equal", "1x5x40/7"),
-        Listing(Standard, F32, "edge/equal", "1x3x1000/50"),
+        Listing(Standard, EACH, "edge/equal", "1x3x1000/50"),
         Listing(Standard, F32, "edge/near_ties", "2x3x500/20"),
         Listing(Quick, F32, "edge/masked", "2x3x100/10"),
-        Listing(Standard, F32, "edge/masked", "1x3x1000/50"),
-        Listing(Standard, F32, "edge/masked_low", "2x2x300/10"),
+        Listing(Standard, EACH, "edge/masked", "1x3x1000/50 1x1x70001/50"),
+        Listing(Standard, EACH, "edge/masked_low", "2x2x300/10"),
         Listing(Quick, F32, "edge/few_finite", "1x5x60/8"),
         Listing(Standard, F32, "edge/few_finite", "2x2x1000/32 1x3x33/33"),
         Listing(Quick, F32, "edge/masked_row", "1x5x60/8"),
         Listing(Quick, F32, "edge/nan_row", "1x5x60/8"),
         Listing(Standard, F32, "edge/masked_row", "3x3x1000/50"),
         Listing(Standard, F32, "edge/nan_row", "3x3x1000/50 2x2x600/200"),
-        Listing(Standard, F32, "edge/masked_nan", "1x4x100/40"),
+        Listing(Standard, EACH, "edge/masked_nan", "1x4x100/40 1x2x2000/40"),
         Listing(Standard, F32, "edge/k_beyond_v", "1x2x5/8"),
-        Listing(Standard, F16, "edge/masked", "2x3x100/10"),
-        Listing(Standard, F16, "edge/few_finite", "1x5x60/8"),
-        Listing(Standard, F16, "edge/masked_row", "1x5x60/8"),
-        Listing(Standard, F16, "edge/nan_row", "1x5x60/8"),
-        Listing(Standard, B16, "edge/masked", "2x3x100/10"),
-        Listing(Standard, B16, "edge/few_finite", "1x5x60/8"),
-        Listing(Standard, B16, "edge/masked_row", "1x5x60/8"),
-        Listing(Standard, B16, "edge/nan_row", "1x5x60/8"),
+        Listing(Standard, HALVES, "edge/masked", "2x3x100/10"),
+        Listing(Standard, HALVES, "edge/few_finite", "1x5x60/8"),
+        Listing(Standard, HALVES, "edge/masked_row", "1x5x60/8"),
+        Listing(Standard, HALVES, "edge/nan_row", "1x5x60/8"),
+        // Few rows, and long ones: where a row is shared out among blocks.
+        Listing(Standard, EACH, "edge/few_finite", "1x2x5000/64 1x1x70001/20"),
+        Listing(Standard, EACH, "edge/masked_row", "1x3x5000/64 1x2x70001/20"),
+        Listing(Standard, EACH, "edge/nan_row", "1x4x5000/80 1x4x40001/80"),
+        Listing(Standard, HALVES, "edge/nan_row", "2x2x600/200"),
+        Listing(Standard, HALVES, "edge/k_beyond_v", "1x2x5/8 1x2x40/50"),
         Listing(Quick, F32, "stability/extreme", "2x3x200/10"),
         Listing(Standard, F32, "stability/extreme", "1x3x1000/50"),
         Listing(Quick, F32, "stability/offsets", "1x6x200/10"),
@@ -160,26 +164,35 @@ static LISTINGS: &[Listing] = {
         Listing(Standard, F32, "stability/plateau", "1x2x32000/50 1x1x50257/256"),
         Listing(Quick, F32, "stability/low", "1x1x300/10"),
         Listing(Standard, F32, "stability/one_peak", "1x1x100001/10"),
-        Listing(Standard, F16, "stability/rising", "1x3x500/10"),
-        Listing(Standard, B16, "stability/offsets", "1x6x200/10"),
+        Listing(Standard, HALVES, "stability/extreme", "2x3x200/10"),
+        Listing(Standard, HALVES, "stability/offsets", "1x6x200/10"),
+        Listing(Standard, F16, "stability/deviation_100", "2x3x500/20"),
+        Listing(Standard, HALVES, "stability/rising", "1x3x500/10 1x1x70001/50"),
+        Listing(Standard, HALVES, "stability/rising_far", "1x3x1000/10"),
+        Listing(Standard, HALVES, "stability/falling", "1x3x500/10"),
+        Listing(Standard, HALVES, "stability/plateau", "1x2x32000/50 1x1x50257/256"),
         Listing(Quick, F32, "property/rows_apart", "1x5x300/10"),
+        Listing(Standard, HALVES, "property/rows_apart", "1x5x300/10"),
+        Listing(Standard, HALVES, "property/permuted", "2x2x1000/20"),
         Listing(Standard, F32, "property/permuted", "2x2x1000/20"),
         Listing(Standard, F32, "property/shifted", "2x2x500/20"),
         Listing(Standard, F32, "property/adds_up", "2x2x500/500"),
         Listing(Quick, F32, "batch/normal", "1x9x100/10"),
         Listing(Standard, F32, "batch/normal", "3x11x257/16 1x2x100/10 1x130x50/4 2x350x9/3 1x1100x12/2"),
-        Listing(Standard, F16, "batch/normal", "1x130x50/4"),
-        Listing(Standard, B16, "batch/normal", "1x130x50/4"),
-        Listing(Standard, F32, "batch/scales", "2x9x300/10"),
+        Listing(Standard, HALVES, "batch/normal", "1x130x50/4 1x1100x12/2"),
+        Listing(Standard, EACH, "batch/scales", "2x9x300/10"),
+        Listing(Standard, HALVES, "batch/offsets", "2x4x100/5"),
+        Listing(Standard, EACH, "batch/offsets", "1x4x5000/50 1x4x40001/50"),
         Listing(Quick, F32, "batch/offsets", "2x4x100/5"),
         Listing(Full, F32, "batch/normal", "1x3000x64/5"),
         Listing(Quick, F32, "stateful/interleaved", "2x3x400/12"),
+        Listing(Standard, HALVES, "stateful/interleaved", "2x3x400/12"),
+        Listing(Standard, EACH, "stateful/interleaved", "1x2x2000/40"),
         Listing(Quick, F32, "scale/normal", "1x3x32000/10"),
         Listing(Standard, F32, "scale/normal", "1x3x50257/50 1x1x128256/256 1x1x1000000/33"),
         Listing(Standard, F32, "scale/uniform", "1x3x50257/10"),
         Listing(Full, F32, "scale/normal", "2x8x50257/256 3x3x128256/50 1x3x1048577/256 1x1x50257/50257"),
-        Listing(Standard, F16, "scale/normal", "1x3x50257/50"),
-        Listing(Standard, B16, "scale/normal", "1x3x50257/50"),
+        Listing(Standard, HALVES, "scale/normal", "1x3x50257/50 1x1x128256/256"),
         Listing(Standard, F32, "adversarial/two_lanes", "2x2x1024/10"),
         Listing(Quick, F32, "adversarial/stride_32", "1x3x4096/50"),
         Listing(Standard, F32, "adversarial/stride_128", "1x2x20000/100"),
@@ -191,11 +204,14 @@ static LISTINGS: &[Listing] = {
         Listing(Quick, F32, "adversarial/tail", "1x3x1003/10"),
         Listing(Standard, F32, "adversarial/head", "1x2x50257/50"),
         Listing(Standard, F32, "adversarial/tail", "1x2x50257/50 1x1x128257/2"),
-        Listing(Standard, F16, "adversarial/tail", "1x1x70001/10"),
-        Listing(Standard, B16, "adversarial/tail", "1x1x70001/10"),
-        Listing(Standard, F32, "adversarial/directions", "2x256x257/16"),
-        Listing(Standard, F16, "adversarial/directions", "2x256x257/16"),
-        Listing(Standard, B16, "adversarial/directions", "2x256x257/16"),
+        Listing(Standard, HALVES, "adversarial/two_lanes", "2x2x1024/10"),
+        Listing(Standard, HALVES, "adversarial/stride_32", "1x3x4096/50"),
+        Listing(Standard, HALVES, "adversarial/stride_256", "1x2x16384/50"),
+        Listing(Standard, HALVES, "adversarial/block", "1x3x5003/50 1x2x32000/256"),
+        Listing(Standard, HALVES, "adversarial/head", "1x3x1003/10 1x2x5003/50 1x1x70001/10"),
+        Listing(Standard, F16, "adversarial/head", "1x2x50257/50"),
+        Listing(Standard, HALVES, "adversarial/tail", "1x3x1003/10 1x1x70001/10"),
+        Listing(Standard, EACH, "adversarial/directions", "2x256x257/16"),
     ]
 };
 
@@ -213,11 +229,14 @@ pub(super) fn list(plan: &Plan) -> Vec<TopkCase> {
     let claimed = |dtype: DType| dtype == DType::Float32 || plan.capabilities.contains(&dtype.name());
     let mut cases: Vec<TopkCase> = LISTINGS
         .iter()
-        .filter(|Listing(effort, dtype, ..)| plan.effort.includes(*effort) && claimed(*dtype))
-        .flat_map(|Listing(_, dtype, kind, sizes)| {
-            sizes.split_whitespace().map(move |size| {
-                let (shape, k) = size.split_once('/').expect("a listing gives shape and k");
-                parse(&format!("{kind}/{shape}/k{k}/{dtype}")).expect("listed cases are well formed")
+        .filter(|Listing(effort, ..)| plan.effort.includes(*effort))
+        .flat_map(|Listing(_, dtypes, kind, sizes)| {
+            let dtypes = dtypes.iter().filter(|dtype| claimed(**dtype));
+            dtypes.flat_map(move |dtype| {
+                sizes.split_whitespace().map(move |size| {
+                    let (shape, k) = size.split_once('/').expect("a listing gives shape and k");
+                    parse(&format!("{kind}/{shape}/k{k}/{dtype}")).expect("listed cases are well formed")
+                })
             })
         })
         .collect();
@@ -301,6 +320,16 @@ impl Case for TopkCase {
         self.shape.iter().product::<usize>() * self.k
     }
 
+    fn branches(&self) -> Vec<String> {
+        let vocab = match self.shape[2] {
+            ..=1024 => "V up to 1024",
+            1025..=32_768 => "V up to 32768",
+            _ => "V beyond 32768",
+        };
+        let k = if self.k <= 32 { "k up to 32" } else { "k beyond 32" };
+        [vocab, k].map(|extent| format!("{}, {extent}", self.dtype)).to_vec()
+    }
+
     fn dimension(&self) -> Dimension {
         match self.kind.family {
             Family::Stability => Dimension::Stability,
@@ -360,7 +389,7 @@ mod tests {
         let ids = |effort| -> BTreeSet<String> { listed(effort, &[]).iter().map(Case::id).collect() };
         let (quick, standard, full) = (ids(Effort::Quick), ids(Effort::Standard), ids(Effort::Full));
         assert!(quick.is_subset(&standard) && standard.is_subset(&full));
-        assert!((60..=100).contains(&standard.len()), "{} cases", standard.len());
+        assert!((60..=110).contains(&standard.len()), "{} cases", standard.len());
         assert!((15..=30).contains(&quick.len()), "{} cases", quick.len());
     }
 

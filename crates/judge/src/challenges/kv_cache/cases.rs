@@ -24,7 +24,7 @@ const fn kind(family: Family, name: &'static str, plot: Plot, contents: Contents
 /// Every kind of case.
 #[rustfmt::skip]
 static KINDS: &[Kind] = {
-    use Contents::{Alike, Low, Normal, Outliers, Sharp, Uneven};
+    use Contents::{Alike, FewChannels, Low, Normal, Outliers, Sharp, Uneven};
     use Family::*;
     use Plot::*;
     &[
@@ -36,6 +36,7 @@ static KINDS: &[Kind] = {
         kind(Shapes, "tokens", Tokens, Normal),
         kind(Shapes, "chunks", Chunks, Normal),
         kind(Shapes, "forks", Forks, Normal),
+        kind(Shapes, "few_channels", Chunks, FewChannels),
         kind(Edge, "boundaries", Boundaries, Normal),
         kind(Edge, "to_the_end", ToTheEnd, Normal),
         kind(Edge, "out_of_blocks", OutOfBlocks, Normal),
@@ -53,6 +54,8 @@ static KINDS: &[Kind] = {
         kind(Stateful, "forks_apart", ForksApart, Normal),
         kind(Stateful, "forks_short", ForksShort, Normal),
         kind(Stateful, "walk", Walk(14), Normal),
+        kind(Stateful, "few_channels", Walk(14), FewChannels),
+        kind(Stateful, "forks_few_channels", Forks, FewChannels),
         kind(Stateful, "long_walk", Walk(40), Normal),
         kind(Stateful, "fork_walk", ForkWalk(30), Normal),
         kind(Scale, "prefill", Prefill, Normal),
@@ -78,6 +81,11 @@ static LISTINGS: &[Listing] = {
         Listing(Standard, "basic/chunks", "2x2x4x2x16x32p8x9/b32 2x2x4x2x16x32/b16 2x2x4x2x32x32/b8 2x2x4x2x32x32/b4"),
         Listing(Standard, "shapes/prefill", "1x1x1x1x2x3/b32 1x2x6x1x10x17/b32 1x1x6x3x64x33/b32 2x1x8x8x128x9/b32 1x2x4x2x16x24p1x60/b32 \
             1x3x4x2x16x24p7x14/b32 1x2x4x2x16x24p32x2/b32 1x2x12x3x100x12/b32 1x1x9x1x160x6/b32 1x2x4x2x20x12/b16"),
+        // Heads of the usual sizes, and how many share one of keys, in every format: kernels have code of its own for each.
+        Listing(Standard, "shapes/tokens", "1x2x5x1x64x12/b16 1x2x5x1x128x12p4x6/b16 1x2x3x1x24x12/b16 1x1x8x1x40x12/b16 1x2x2x2x16x12/b16 \
+            1x2x5x1x64x12/b8 1x2x5x1x128x12p4x6/b8 1x2x3x1x24x12/b8 1x1x8x1x40x12/b8 1x2x2x2x16x12/b8 \
+            1x2x5x1x64x12/b4 1x2x5x1x128x12p4x6/b4 1x2x3x1x24x12/b4 1x1x8x1x40x12/b4 1x2x2x2x16x12/b4 \
+            1x2x5x1x64x12p4x6/b32 1x2x7x1x128x12/b32 1x1x4x1x256x8/b16"),
         Listing(Standard, "shapes/ragged", "4x7x3x1x6x20/b32 1x5x12x4x80x20p16x10/b32"),
         // Heads that are no whole number of words of codes. They are small, so that what is left over is much of them.
         Listing(Standard, "shapes/prefill", "1x2x4x2x6x24p8x6/b16 1x2x4x2x6x24/b8 1x2x4x2x10x24p8x6/b8 1x2x4x2x10x24/b4 \
@@ -88,42 +96,50 @@ static LISTINGS: &[Listing] = {
         Listing(Standard, "shapes/chunks", "1x3x4x2x16x32p7x15/b16 1x3x4x2x16x32p1x96/b16 1x3x4x2x16x32p5x21/b8 1x3x4x2x8x32p5x21/b4"),
         // All that was there before the fork is in the block that is copied.
         Listing(Standard, "shapes/forks", "1x4x4x4x2x40p16x12/b4"),
+        // Heads of the usual sizes in few bits, where queries that ask of every channel leave nothing to be seen.
+        Listing(Standard, "shapes/few_channels", "1x2x4x2x128x32/b4 1x2x4x2x64x32p8x9/b4 2x2x4x2x128x32/b8 1x2x4x2x128x32p8x9/b8"),
         Listing(Quick, "edge/boundaries", "2x2x4x2x16x40p8x10/b32"),
-        Listing(Standard, "edge/boundaries", "1x3x4x2x16x40/b32 1x2x2x1x16x40p8x10/b8 1x2x2x1x16x40p8x10/b4"),
+        Listing(Standard, "edge/boundaries", "1x3x4x2x16x40/b32 1x2x2x1x16x40p8x10/b16 1x2x2x1x16x40p8x10/b8 1x2x2x1x16x40p8x10/b4"),
         Listing(Quick, "edge/to_the_end", "2x3x4x2x16x12/b32"),
-        Listing(Standard, "edge/to_the_end", "1x2x2x2x8x16p8x4/b32 1x1x2x2x8x9/b32"),
+        Listing(Standard, "edge/to_the_end", "1x2x2x2x8x16p8x4/b32 1x1x2x2x8x9/b32 1x2x2x2x64x16p8x4/b16 1x2x2x2x64x16/b8 1x2x2x2x64x16p8x4/b4"),
         Listing(Quick, "edge/out_of_blocks", "1x3x4x2x16x64p8x8/b32"),
-        Listing(Standard, "edge/out_of_blocks", "2x2x4x2x16x64p4x7/b32"),
+        Listing(Standard, "edge/out_of_blocks", "2x2x4x2x16x64p4x7/b32 1x2x4x2x64x64p4x7/b16 1x2x4x2x64x64p4x7/b8 1x2x4x2x64x64p4x7/b4"),
         Listing(Quick, "edge/misconfigured", "2x2x4x2x16x24/b32"),
         Listing(Quick, "stability/sharp", "1x2x4x2x16x24/b32"),
-        Listing(Standard, "stability/sharp", "2x2x4x2x64x40p8x12/b32"),
+        Listing(Standard, "stability/sharp", "2x2x4x2x64x40p8x12/b32 1x2x4x2x64x24/b16 1x1x4x2x128x24p8x3/b16"),
         Listing(Standard, "stability/outliers", "1x2x4x2x64x32/b32 1x2x4x2x64x32/b8 1x2x4x2x64x32/b4 1x2x4x2x64x32/b16 \
             1x1x4x2x128x32p8x4/b8 1x1x4x2x128x32p8x4/b4"),
-        Listing(Standard, "stability/alike", "1x2x4x2x16x32/b32"),
-        Listing(Standard, "stability/low", "1x2x4x2x16x24/b32"),
-        Listing(Standard, "stability/uneven", "1x2x6x3x32x32/b32 1x2x6x3x32x32/b8 1x2x6x3x32x32/b4"),
+        Listing(Standard, "stability/alike", "1x2x4x2x16x32/b32 1x2x4x2x16x32/b16"),
+        Listing(Standard, "stability/low", "1x2x4x2x16x24/b32 1x2x4x2x16x24/b16 1x2x4x2x16x24/b8 1x2x4x2x16x24/b4"),
+        Listing(Standard, "stability/uneven", "1x2x6x3x32x32/b32 1x2x6x3x32x32/b16 1x2x6x3x32x32/b8 1x2x6x3x32x32/b4"),
         Listing(Quick, "batch/ragged", "2x3x4x2x16x24/b32"),
         Listing(Standard, "batch/ragged", "2x5x4x2x16x24p8x15/b32 1x4x8x1x16x24/b32 2x3x4x2x32x24/b16 2x3x4x2x32x24/b8 2x3x4x2x32x24/b4"),
         Listing(Quick, "stateful/reuse", "2x3x4x2x16x24/b32"),
-        Listing(Standard, "stateful/reuse", "2x3x4x2x16x24p4x12/b32 1x3x4x2x16x24p4x12/b8"),
+        Listing(Standard, "stateful/reuse", "2x3x4x2x16x24p4x12/b32 1x3x4x2x64x24/b16 1x3x4x2x16x24p4x12/b8 1x3x4x2x16x24p4x12/b4 1x3x4x2x64x24/b8"),
         Listing(Quick, "stateful/interleaved", "1x2x4x2x16x24/b32"),
-        Listing(Standard, "stateful/interleaved", "2x2x4x2x16x24p4x12/b32"),
-        Listing(Standard, "stateful/layers_apart", "2x3x4x2x16x40/b32 3x2x4x2x16x40p8x10/b32"),
+        Listing(Standard, "stateful/interleaved", "2x2x4x2x16x24p4x12/b32 1x2x4x2x64x24/b16 1x2x4x2x64x24/b8 1x2x4x2x16x24p4x12/b4"),
+        Listing(Standard, "stateful/layers_apart", "2x3x4x2x16x40/b32 3x2x4x2x16x40p8x10/b32 2x2x4x2x64x24/b16 2x2x4x2x64x24/b8 \
+            2x2x4x2x16x24p8x6/b4"),
         Listing(Quick, "stateful/forks", "2x4x4x2x16x40p8x20/b32"),
         Listing(Standard, "stateful/forks", "1x3x4x2x16x40/b32 1x4x4x2x32x40p8x20/b8 1x3x4x2x16x40p8x15/b16 1x4x4x2x8x40p16x12/b4 \
             1x4x4x2x8x40/b4"),
-        Listing(Standard, "stateful/forks_apart", "2x3x4x2x16x40p8x15/b32 3x2x4x2x16x40/b32"),
+        Listing(Standard, "stateful/forks_apart", "2x3x4x2x16x40p8x15/b32 3x2x4x2x16x40/b32 2x3x4x2x16x40p8x15/b16 2x3x4x2x16x40p8x15/b8 \
+            2x3x4x2x16x40p8x15/b4"),
         Listing(Standard, "stateful/forks_short", "1x4x4x2x16x40p8x5/b32"),
         Listing(Standard, "stateful/fork_walk", "2x4x4x2x16x40p4x20/b32"),
         Listing(Quick, "stateful/walk", "2x3x4x2x16x24p4x14/b32"),
-        Listing(Standard, "stateful/walk", "2x3x4x2x16x24/b32 1x2x6x2x8x30p8x6/b32 1x5x4x1x16x20p4x25/b32 2x3x4x2x32x24p4x14/b8 2x3x4x2x32x24p4x14/b4"),
+        Listing(Standard, "stateful/walk", "2x3x4x2x16x24/b32 1x2x6x2x8x30p8x6/b32 1x5x4x1x16x20p4x25/b32 2x3x4x2x32x24p4x14/b16 2x3x4x2x32x24p4x14/b8 2x3x4x2x32x24p4x14/b4"),
         Listing(Full, "stateful/walk", "3x4x4x4x16x50p16x12/b32 2x4x8x2x64x30/b16"),
+        Listing(Standard, "stateful/few_channels", "2x3x4x2x64x24/b16 2x3x4x2x64x24p4x14/b8 2x3x4x2x64x24/b4"),
+        Listing(Standard, "stateful/forks_few_channels", "1x4x4x2x64x40p8x20/b16 1x4x4x2x64x40p8x20/b8 1x4x4x2x64x40/b8 1x4x4x2x64x40p16x12/b4 1x4x4x2x64x40/b4 \
+            1x4x4x2x128x40p8x20/b32"),
         Listing(Standard, "stateful/long_walk", "2x4x4x2x16x40p8x14/b32"),
         Listing(Standard, "scale/prefill", "1x1x4x2x64x360/b32 1x1x2x1x128x450p16x30/b32"),
         Listing(Standard, "scale/ragged", "2x8x8x2x64x40p16x24/b32"),
         Listing(Standard, "adversarial/directions", "1x32x8x4x16x16/b32 1x32x8x4x16x16/b16 1x32x8x4x16x16/b8 1x32x8x4x16x16/b4"),
         Listing(Standard, "scale/decode", "1x2x4x2x32x2100/b32 1x2x2x1x32x2100p16x180/b32 1x1x2x1x64x1100/b32 1x2x2x1x32x2100/b16 \
-            1x1x2x1x32x1100p16x69/b16 1x1x2x1x16x1100/b8 1x1x4x2x16x2100p16x132/b8 1x1x4x2x16x4200/b4 1x1x4x2x16x1100p16x69/b4"),
+            1x1x2x1x32x1100p16x69/b16 1x1x2x1x16x1100/b8 1x1x4x2x16x2100p16x132/b8 1x1x4x2x16x4200/b4 1x1x4x2x16x1100p16x69/b4 \
+            1x1x2x1x128x1100/b32 1x1x2x1x64x1100/b16 1x1x2x1x128x1100p16x69/b16 1x1x2x1x128x1100/b8 1x1x2x1x128x1100p16x69/b4"),
         // Attention of a whole prompt costs the square of its length. Of two sequences of 2000 tokens and twice the heads, emulated, the plainest of
         // honest kernels come to no end that anybody would wait for.
         Listing(Full, "scale/prefill", "1x1x4x2x128x1500/b32"),
@@ -234,6 +250,13 @@ impl Case for CacheCase {
 
     fn family(&self) -> Family {
         self.kind.family
+    }
+
+    fn branches(&self) -> Vec<String> {
+        let Config { bits, paged, head_dim, .. } = self.config;
+        let layout = if paged.is_some() { "in blocks" } else { "contiguous" };
+        let heads = if head_dim < 64 { "head_dim below 64" } else { "head_dim from 64" };
+        [layout, heads].map(|what| format!("{bits} bits, {what}")).to_vec()
     }
 
     fn dimension(&self) -> Dimension {

@@ -20,6 +20,10 @@ pub(super) enum Contents {
     /// Heads differ in magnitude, and the values of the first token are small, as in trained models: Guo et al. 2024,
     /// "Active-Dormant Attention Heads", <https://arxiv.org/abs/2410.13835>. Queries make up for it, so that scores are of one size.
     Uneven,
+    /// Queries ask of four channels, other ones for each head and token, so that scores are of the usual size and yet sums of four terms. What may
+    /// be lost to few bits grows with the terms: of 64 and more in 4 bits it is so much that nothing is too wrong. Keys and values are uniform, as few
+    /// bits lose less of what has no long tail.
+    FewChannels,
     /// All scores are alike and about -130,000, so far down that a maximum must begin at -inf, and so must what is masked.
     Low,
 }
@@ -35,6 +39,12 @@ pub(super) struct Drawn {
 
 /// Of so many channels, one is an outlier.
 const OUTLIER_EVERY: usize = 32;
+
+/// That queries ask of in `FewChannels`.
+const CHANNELS: usize = 4;
+
+/// What is uniform between it and its negative has variance 1.
+const ROOT_3: f64 = 1.732_050_807_568_877_2;
 
 /// What stands in the padding is this many times as large as what it pads.
 const PADDING: f64 = 30.0;
@@ -94,6 +104,7 @@ impl Contents {
             }
             Self::Alike => 8.0 + 0.05 * draw.normal(),
             Self::Uneven => at.magnitude() * draw.normal(),
+            Self::FewChannels => ROOT_3 * (2.0 * draw.uniform() - 1.0),
             // So that scores differ by about 1.
             Self::Low => LOW_KEY * (1.0 + at.root() / LOW * draw.normal()),
             _ => draw.normal(),
@@ -104,6 +115,7 @@ impl Contents {
         match self {
             Self::Uneven if at.position == 0 => at.magnitude() / 32.0 * draw.normal(),
             Self::Uneven => at.magnitude() * draw.normal(),
+            Self::FewChannels => ROOT_3 * (2.0 * draw.uniform() - 1.0),
             _ => draw.normal(),
         }
     }
@@ -112,6 +124,13 @@ impl Contents {
         match self {
             Self::Sharp => 120.0 * draw.normal(),
             Self::Uneven => draw.normal() / at.magnitude(),
+            Self::FewChannels
+                if (at.channel + 5 * at.position + 3 * at.head) % at.config.head_dim.div_ceil(CHANNELS)
+                    != 0 =>
+            {
+                0.0
+            }
+            Self::FewChannels => at.root() / (CHANNELS as f64).sqrt() * draw.normal(),
             Self::Low => LOW / LOW_KEY / at.root() * (1.0 + 0.02 * draw.normal()),
             _ => draw.normal(),
         }

@@ -124,12 +124,17 @@ static KINDS: &[Kind] = {
     ]
 };
 
-/// Shapes in which a kind is tried, from which effort on, and in which dtype.
-struct Listing(Effort, DType, &'static str, &'static str);
+/// Shapes in which a kind is tried, from which effort on, and in which dtypes.
+struct Listing(Effort, &'static [DType], &'static str, &'static str);
+
+const F32: &[DType] = &[DType::Float32];
+const F64: &[DType] = &[DType::Float64];
+const B16: &[DType] = &[DType::BFloat16];
+/// What goes wrong in one dtype may be right in another, which other code is for.
+const EACH: &[DType] = &[DType::Float32, DType::Float64, DType::BFloat16];
 
 #[rustfmt::skip]
 static LISTINGS: &[Listing] = {
-    use DType::{BFloat16 as B16, Float32 as F32, Float64 as F64};
     use Effort::{Full, Quick, Standard};
     &[
         Listing(Quick, F32, "basic/normal", "4x16 2x3x8"),
@@ -149,6 +154,7 @@ static LISTINGS: &[Listing] = {
         Listing(Full, F32, "shapes/normal", "64x4 65x65 127x2 1x3x511 33x129 1x1x1 1x12288 3x8191"),
         Listing(Standard, F64, "shapes/normal", "1x1 3x7 2x3x65"),
         Listing(Standard, F64, "shapes/normal", "2x1026"),
+        Listing(Standard, B16, "shapes/normal", "2x1 2x1001"),
         Listing(Standard, B16, "shapes/normal", "3x7 2x1025 4x12 3x10 2x14 2x1028 2x1030"),
         Listing(Quick, F32, "edge/zero_rows", "5x24"),
         Listing(Quick, F32, "edge/constant_rows", "2x5x32"),
@@ -157,7 +163,21 @@ static LISTINGS: &[Listing] = {
         Listing(Standard, F32, "edge/dy_zeros", "4x20"),
         Listing(Standard, F32, "edge/dy_ones", "3x4x20"),
         Listing(Quick, F32, "edge/nan_row", "5x24"),
+        // Rows of each width that a kernel may have code of its own for.
+        Listing(Standard, F32, "edge/nan_row", "3x768 3x1024 3x4096 3x8192 3x16384"),
+        Listing(Standard, F32, "edge/zero_rows", "3x1000 3x8192"),
+        Listing(Standard, EACH, "edge/constant_rows_small_eps", "5x1100"),
+        Listing(Standard, F32, "edge/constant_rows_small_eps", "5x200"),
+        Listing(Standard, F64, "edge/constant_rows_small_eps", "5x200"),
+        Listing(Standard, F64, "edge/nan_row", "5x24 3x1024"),
+        Listing(Standard, B16, "edge/nan_row", "5x24 3x1024 3x4096"),
+        Listing(Standard, F64, "edge/zero_rows", "5x24"),
+        Listing(Standard, B16, "edge/zero_rows", "5x24"),
+        Listing(Standard, F64, "edge/gamma_zeros", "4x20"),
+        Listing(Standard, B16, "edge/gamma_zeros", "4x20"),
         Listing(Quick, F32, "edge/gamma_too_long", "4x8"),
+        Listing(Standard, F64, "edge/gamma_too_long", "4x8"),
+        Listing(Standard, B16, "edge/gamma_too_long", "4x8"),
         Listing(Standard, F32, "edge/dy_too_long", "4x8"),
         Listing(Full, F64, "edge/constant_rows", "6x40"),
         Listing(Standard, F32, "stability/offset_10", "8x64"),
@@ -166,6 +186,9 @@ static LISTINGS: &[Listing] = {
         Listing(Standard, F32, "stability/offset_1e4", "8x32"),
         Listing(Standard, F32, "stability/offset_1e5", "8x32"),
         Listing(Standard, F32, "stability/offset_1e6", "8x32"),
+        Listing(Standard, F32, "stability/offset_1e4", "3x768 3x1024 2x4096 2x8192 2x16384"),
+        Listing(Standard, F64, "stability/offset_1e8", "2x1024 2x4096 2x8192"),
+        Listing(Standard, B16, "stability/offset_100", "2x1024 2x2048"),
         Listing(Quick, F64, "stability/offset_1e8", "4x64"),
         Listing(Standard, F64, "stability/offset_1e10", "4x64"),
         Listing(Standard, B16, "stability/offset_100", "8x64"),
@@ -178,26 +201,42 @@ static LISTINGS: &[Listing] = {
         Listing(Quick, F32, "stability/eps_0.1", "6x32"),
         Listing(Standard, F32, "stability/eps_1e-8", "6x32"),
         Listing(Quick, F32, "stability/deviations", "2x5x32"),
+        Listing(Standard, EACH, "stability/deviations", "2x3x1001 2x3x1100"),
+        Listing(Standard, B16, "stability/eps_1", "2x4x32 2x1000 2x1100"),
+        Listing(Standard, F64, "stability/eps_1e-8", "6x32 2x1000 2x1100"),
         Listing(Standard, F64, "stability/deviations", "10x32"),
-        Listing(Standard, F32, "stability/outlier", "4x128"),
+        Listing(Standard, EACH, "stability/outlier", "4x128"),
+        Listing(Standard, F32, "stability/outlier", "2x1024 2x4096"),
+        Listing(Standard, B16, "stability/outlier", "2x1024"),
         Listing(Quick, F32, "property/rows_apart", "5x24"),
+        Listing(Standard, F64, "property/rows_apart", "5x24"),
+        Listing(Standard, B16, "property/rows_apart", "5x24"),
         Listing(Standard, F32, "property/shifted", "6x48"),
         Listing(Standard, F32, "property/laws", "2x5x40"),
         Listing(Standard, F32, "property/linear", "4x40"),
         Listing(Quick, F32, "batch/normal", "2x16"),
         Listing(Standard, F32, "batch/normal", "33x20 140x33 260x1028 2100x5 9001x4"),
-        Listing(Standard, F32, "batch/scales", "2x8x40"),
-        Listing(Standard, F32, "batch/offsets", "3x4x40"),
-        Listing(Standard, F32, "batch/positive_dy", "7x5x12 513x3"),
+        Listing(Standard, EACH, "batch/scales", "2x8x40"),
+        Listing(Standard, F32, "batch/scales", "3x1024 3x4096 3x8192"),
+        Listing(Standard, EACH, "batch/offsets", "3x4x40"),
+        Listing(Standard, EACH, "batch/positive_dy", "7x5x12"),
+        Listing(Standard, F32, "batch/positive_dy", "513x3"),
         Listing(Full, F32, "batch/normal", "5000x4"),
         Listing(Standard, F64, "batch/normal", "700x12"),
         Listing(Standard, B16, "batch/normal", "1000x16"),
         Listing(Quick, F32, "stateful/interleaved", "2x3x16"),
-        Listing(Standard, F32, "stateful/interleaved_shapes", "4x24"),
+        Listing(Standard, EACH, "stateful/interleaved_shapes", "4x24"),
         Listing(Quick, F32, "stateful/used_twice", "4x24"),
+        Listing(Standard, F64, "stateful/used_twice", "4x24"),
+        Listing(Standard, B16, "stateful/used_twice", "4x24"),
         Listing(Standard, F64, "stateful/interleaved", "3x16"),
+        Listing(Standard, B16, "stateful/interleaved", "3x16"),
+        Listing(Standard, EACH, "stateful/interleaved", "2x1000 2x1100"),
+        Listing(Standard, EACH, "stateful/used_twice", "2x1000 2x1100"),
         Listing(Quick, F32, "scale/normal", "32x768"),
-        Listing(Standard, F32, "scale/normal", "2x16x1024 8x4096"),
+        Listing(Standard, F32, "scale/normal", "2x16x1024 8x4096 3x8192"),
+        Listing(Standard, F64, "scale/normal", "8x768 3x4096"),
+        Listing(Standard, B16, "scale/normal", "8x768 3x4096 2x8192"),
         Listing(Standard, F32, "scale/offset_1", "1024x32 2x65536"),
         Listing(Full, F32, "scale/normal", "4x64x1024 64x4096 512x768"),
         Listing(Full, F32, "scale/offset_1", "1x262144"),
@@ -224,10 +263,13 @@ pub(super) fn list(plan: &Plan) -> Vec<LayerNormCase> {
     let claimed = |dtype: DType| dtype == DType::Float32 || plan.capabilities.contains(&dtype.name());
     let mut cases: Vec<LayerNormCase> = LISTINGS
         .iter()
-        .filter(|Listing(effort, dtype, ..)| plan.effort.includes(*effort) && claimed(*dtype))
-        .flat_map(|Listing(_, dtype, kind, shapes)| {
-            shapes.split(' ').map(move |shape| {
-                parse(&format!("{kind}/{shape}/{dtype}")).expect("listed cases are well formed")
+        .filter(|Listing(effort, ..)| plan.effort.includes(*effort))
+        .flat_map(|Listing(_, dtypes, kind, shapes)| {
+            let dtypes = dtypes.iter().filter(|dtype| claimed(**dtype));
+            dtypes.flat_map(move |dtype| {
+                shapes.split(' ').map(move |shape| {
+                    parse(&format!("{kind}/{shape}/{dtype}")).expect("listed cases are well formed")
+                })
             })
         })
         .collect();
@@ -294,6 +336,15 @@ impl Case for LayerNormCase {
 
     fn weight(&self) -> usize {
         self.shape.iter().product()
+    }
+
+    fn branches(&self) -> Vec<String> {
+        let width = match self.shape[self.shape.len() - 1] {
+            ..=64 => "up to 64 columns",
+            65..=1024 => "65 to 1024 columns",
+            _ => "more than 1024 columns",
+        };
+        vec![format!("{}, {width}", self.dtype)]
     }
 
     fn dimension(&self) -> Dimension {
