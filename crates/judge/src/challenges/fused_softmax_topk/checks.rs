@@ -235,14 +235,20 @@ impl Trial<'_, '_, '_> {
             let all = |is: &dyn Fn(f64) -> bool| probs.iter().all(|&prob| is(prob));
             let evenly = even.is_some_and(|due| all(&|prob| (prob - due).abs() <= 1e-5 * due));
             let names = |index: &i64| (-1..vocab as i64).contains(index);
-            if !indices.iter().all(names) || !(all(&f64::is_nan) || all(&|prob| prob == 0.0) || evenly) {
+            let is_none = all(&f64::is_nan) || all(&|prob| prob == 0.0) || evenly;
+            if !indices.iter().all(names) || !is_none {
                 let rank = telling_rank(probs, |rank| names(&indices[rank]));
                 let message = format!(
                     "row {row} {what}, has no softmax, and gets one{context}: first {} at index {}",
                     digits(probs[rank]),
                     indices[rank]
                 );
-                return self.report.fail(NO_SOFTMAX, Some("made_up_softmax"), message);
+                // Whose indices are none wherever one looks has made up no softmax.
+                let has_softmax = |row: usize| matches!(heard.right[row], Row::Winners(_));
+                let are_none_anyhow = (0..heard.right.len())
+                    .any(|row| has_softmax(row) && !heard.answer.indices(row).iter().all(names));
+                let suspect = (!is_none || !are_none_anyhow).then_some("made_up_softmax");
+                return self.report.fail(NO_SOFTMAX, suspect, message);
             }
         }
         if any {

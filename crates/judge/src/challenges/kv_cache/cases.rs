@@ -83,8 +83,8 @@ static LISTINGS: &[Listing] = {
             1x3x4x2x16x24p7x14/b32 1x2x4x2x16x24p32x2/b32 1x2x12x3x100x12/b32 1x1x9x1x160x6/b32 1x2x4x2x20x12/b16"),
         // Heads of the usual sizes, and how many share one of keys, in every format: kernels have code of its own for each.
         Listing(Standard, "shapes/tokens", "1x2x5x1x64x12/b16 1x2x5x1x128x12p4x6/b16 1x2x3x1x24x12/b16 1x1x8x1x40x12/b16 1x2x2x2x16x12/b16 \
-            1x2x5x1x64x12/b8 1x2x5x1x128x12p4x6/b8 1x2x3x1x24x12/b8 1x1x8x1x40x12/b8 1x2x2x2x16x12/b8 \
-            1x2x5x1x64x12/b4 1x2x5x1x128x12p4x6/b4 1x2x3x1x24x12/b4 1x1x8x1x40x12/b4 1x2x2x2x16x12/b4 \
+            1x2x5x1x64x12/b8 1x2x5x1x128x12p4x6/b8 1x2x3x1x24x12/b8 1x1x8x1x96x12/b8 1x2x2x2x16x12/b8 \
+            1x2x5x1x64x12/b4 1x2x5x1x128x12p4x6/b4 1x2x3x1x24x12/b4 1x1x8x1x96x12/b4 1x2x2x2x16x12/b4 \
             1x2x5x1x64x12p4x6/b32 1x2x7x1x128x12/b32 1x1x4x1x256x8/b16"),
         Listing(Standard, "shapes/ragged", "4x7x3x1x6x20/b32 1x5x12x4x80x20p16x10/b32"),
         // Heads that are no whole number of words of codes. They are small, so that what is left over is much of them.

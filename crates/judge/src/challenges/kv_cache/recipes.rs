@@ -124,12 +124,7 @@ impl Contents {
         match self {
             Self::Sharp => 120.0 * draw.normal(),
             Self::Uneven => draw.normal() / at.magnitude(),
-            Self::FewChannels
-                if (at.channel + 5 * at.position + 3 * at.head) % at.config.head_dim.div_ceil(CHANNELS)
-                    != 0 =>
-            {
-                0.0
-            }
+            Self::FewChannels if !at.is_asked_of() => 0.0,
             Self::FewChannels => at.root() / (CHANNELS as f64).sqrt() * draw.normal(),
             Self::Low => LOW / LOW_KEY / at.root() * (1.0 + 0.02 * draw.normal()),
             _ => draw.normal(),
@@ -141,6 +136,12 @@ impl At<'_> {
     /// Of a head's numbers in `Uneven`.
     fn magnitude(&self) -> f64 {
         [1.0, 16.0, 0.125][self.head % 3]
+    }
+
+    /// Whether it is one of the channels in `FewChannels`.
+    fn is_asked_of(&self) -> bool {
+        let turn = self.channel + 5 * self.position + 3 * self.head;
+        turn.is_multiple_of(self.config.head_dim.div_ceil(CHANNELS))
     }
 
     fn root(&self) -> f64 {
