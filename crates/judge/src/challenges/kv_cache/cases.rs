@@ -345,7 +345,7 @@ mod tests {
         let (quick, standard, full) = (ids(Effort::Quick), ids(Effort::Standard), ids(Effort::Full));
         assert!(quick.is_subset(&standard) && standard.is_subset(&full));
         assert!(
-            (10..=20).contains(&quick.len()) && (50..=115).contains(&standard.len()),
+            (10..=20).contains(&quick.len()) && (50..=180).contains(&standard.len()),
             "{} {}",
             quick.len(),
             standard.len()
