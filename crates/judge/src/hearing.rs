@@ -103,6 +103,7 @@ pub struct Hearing<'a> {
     gpu: Option<String>,
     /// What came of the same input, given again.
     repeats: Option<Repeats>,
+    /// How much of its kernels the cases came to.
     coverage: Vec<Coverage>,
 }
 

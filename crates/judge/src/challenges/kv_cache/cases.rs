@@ -81,7 +81,7 @@ static LISTINGS: &[Listing] = {
         Listing(Standard, "basic/chunks", "2x2x4x2x16x32p8x9/b32 2x2x4x2x16x32/b16 2x2x4x2x32x32/b8 2x2x4x2x32x32/b4"),
         Listing(Standard, "shapes/prefill", "1x1x1x1x2x3/b32 1x2x6x1x10x17/b32 1x1x6x3x64x33/b32 2x1x8x8x128x9/b32 1x2x4x2x16x24p1x60/b32 \
             1x3x4x2x16x24p7x14/b32 1x2x4x2x16x24p32x2/b32 1x2x12x3x100x12/b32 1x1x9x1x160x6/b32 1x2x4x2x20x12/b16"),
-        // Heads of the usual sizes, and how many share one of keys, in every format: kernels have code of its own for each.
+        // Heads of the usual sizes, and how many share one of keys, in every format: kernels have code of their own for each.
         Listing(Standard, "shapes/tokens", "1x2x5x1x64x12/b16 1x2x5x1x128x12p4x6/b16 1x2x3x1x24x12/b16 1x1x8x1x40x12/b16 1x2x2x2x16x12/b16 \
             1x2x5x1x64x12/b8 1x2x5x1x128x12p4x6/b8 1x2x3x1x24x12/b8 1x1x8x1x96x12/b8 1x2x2x2x16x12/b8 \
             1x2x5x1x64x12/b4 1x2x5x1x128x12p4x6/b4 1x2x3x1x24x12/b4 1x1x8x1x96x12/b4 1x2x2x2x16x12/b4 \
