@@ -34,8 +34,16 @@ pub trait Subject {
     /// Told before each case, so that what comes of it can be replayed alone: nobody holds results of earlier calls any more.
     fn let_go(&mut self) {}
 
+    /// Told in a case on a device of how many multiprocessors the rest of it runs, for subjects whose device is what one likes.
+    fn run_on(&mut self, _multiprocessors: u32) {}
+
     /// Asked after a case: what answers hung on beside their inputs, by the name of the defect, and how. What is wrong with them is put down to it.
     fn take_cause(&mut self) -> Option<(&'static str, String)> {
+        None
+    }
+
+    /// What of its device a case ran on was unlike other cases, for who fails in this one alone.
+    fn device(&self) -> Option<String> {
         None
     }
 
@@ -101,6 +109,10 @@ pub struct Exhibit {
     pub tensor: Tensor,
 }
 
+/// Multiprocessors of the smallest boards of compute capability 8 (Jetson Orin Nano). On them it takes few rows to have more than there are blocks
+/// where these are as many as the device has room for, and few sequences to share none out.
+const FEW_MULTIPROCESSORS: u32 = 4;
+
 /// One case's hold on its subject: calls go through here, and are recorded where somebody wants to see them.
 pub struct Court<'a> {
     subject: &'a mut dyn Subject,
@@ -133,6 +145,11 @@ impl<'a> Court<'a> {
     /// A court that keeps every call it hears.
     pub fn recording(subject: &'a mut dyn Subject, seed: Seed) -> Self {
         Self { record: Some(Record::default()), ..Self::new(subject, seed) }
+    }
+
+    /// Makes the calls of the case on a small device, if the subject is on an emulated one.
+    pub fn run_on_few_multiprocessors(&mut self) {
+        self.subject.run_on(FEW_MULTIPROCESSORS);
     }
 
     /// A name for a state to be made.

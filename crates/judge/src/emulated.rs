@@ -104,6 +104,7 @@ pub struct Emulated {
     challenge: &'static Challenge,
     launches: Kernels,
     kernels: BTreeMap<String, Kernel>,
+    multiprocessors: u32,
     /// Holds what modules keep between launches; buffers only during a call.
     memory: Memory,
     states: BTreeMap<StateId, Held>,
@@ -179,6 +180,7 @@ impl Emulated {
             challenge,
             launches,
             kernels,
+            multiprocessors: simt::MULTIPROCESSORS,
             memory: Memory::new(),
             states: BTreeMap::new(),
             record: Record::default(),
@@ -250,7 +252,7 @@ impl Emulated {
         let state = held.as_ref().map(|held| &held.state);
         let plan = self
             .launches
-            .plan(self.challenge, call, state, simt::MULTIPROCESSORS as i32)
+            .plan(self.challenge, call, state, self.multiprocessors as i32)
             .map_err(Fault::from)?;
         let bytes: u64 = plan.buffers.iter().map(Buffer::size_bytes).sum();
         if bytes > self.limit_bytes {
@@ -267,7 +269,7 @@ impl Emulated {
         let states = held.as_ref().map(|held| &held.buffers[..]);
         let pointers = lay_out(&plan, call, states, &mut self.memory);
         let began = self.record.instructions;
-        let during = describe(call);
+        let during = self.describe(call);
         self.record.begin_call(call.operation);
         self.written.clear();
         self.launch_all(call.operation, &plan, &pointers, Way::default(), Some(&during))?;
@@ -304,7 +306,9 @@ impl Emulated {
                 Some(_) if self.traffic.is_some() => Scrutiny::Costs,
                 _ => Scrutiny::Races,
             };
-            let settings = Settings { schedule, limit: left, patience, fill, scrutiny, shows_past };
+            let multiprocessors = self.multiprocessors;
+            let settings =
+                Settings { multiprocessors, schedule, limit: left, patience, fill, scrutiny, shows_past };
             let report = self.launch(launch, pointers, &settings).map_err(|refusal| {
                 let message =
                     format!("tribunal.toml, [operation.{operation}] `{}`: {refusal}", launch.kernel);
@@ -403,6 +407,21 @@ impl Emulated {
             let most = self.variables.entry(name).or_default();
             *most = (*written).min(variable.bytes.len().next_multiple_of(SECTOR as usize) as u64).max(*most);
         }
+    }
+
+    /// A call in words: `softmax_topk of float32(1, 2, 50257), k 10`.
+    fn describe(&self, call: &Call<'_>) -> String {
+        let inputs: Vec<String> = call
+            .inputs
+            .iter()
+            .filter_map(|input| match input {
+                Argument::Tensor(tensor) => Some(tensor.spec().to_string()),
+                Argument::Integer(value) => Some(value.to_string()),
+                Argument::Real(_) | Argument::State(_) => None,
+            })
+            .collect();
+        let called = format!("{} of {}", call.operation, inputs.join(", "));
+        self.device().map_or(called.clone(), |device| format!("{called}, {device}"))
     }
 
     fn launch(
@@ -521,20 +540,6 @@ fn laid_out(buffer: &Buffer, call: &Call<'_>, states: Option<&[memory::Buffer]>)
     }
 }
 
-/// A call in words: `softmax_topk of float32(1, 2, 50257), k 10`.
-fn describe(call: &Call<'_>) -> String {
-    let inputs: Vec<String> = call
-        .inputs
-        .iter()
-        .filter_map(|input| match input {
-            Argument::Tensor(tensor) => Some(tensor.spec().to_string()),
-            Argument::Integer(value) => Some(value.to_string()),
-            Argument::Real(_) | Argument::State(_) => None,
-        })
-        .collect();
-    format!("{} of {}", call.operation, inputs.join(", "))
-}
-
 /// Holds what the manifest calls a kernel with against the parameters that it has.
 fn check_signature(launched: &Signature<'_>, kernel: &Kernel) -> Result<(), String> {
     let Signature { operation, kernel: name, arguments } = launched;
@@ -594,8 +599,21 @@ impl Subject for Emulated {
         Ok(())
     }
 
+    fn let_go(&mut self) {
+        self.multiprocessors = simt::MULTIPROCESSORS;
+    }
+
+    fn run_on(&mut self, multiprocessors: u32) {
+        self.multiprocessors = multiprocessors;
+    }
+
     fn begin(&mut self, case: usize) {
         self.record.begin(case);
+    }
+
+    fn device(&self) -> Option<String> {
+        (self.multiprocessors != simt::MULTIPROCESSORS)
+            .then(|| format!("on {} multiprocessors", self.multiprocessors))
     }
 
     fn take_cause(&mut self) -> Option<(&'static str, String)> {

@@ -172,7 +172,7 @@ fn try_some(
             .map(|error| error.map(|error| conduct::of_machine("tried", error)));
         let troubles: Vec<Observation> = troubles.into_iter().flatten().collect();
         let troubled = !troubles.is_empty();
-        let tried = put_down(tried.unwrap_or_default(), subject.take_cause());
+        let tried = put_down(tried.unwrap_or_default(), subject);
         for observation in tried.into_iter().chain(unreleased).chain(troubles) {
             all.caught |= observation.outcome == Outcome::Integrity;
             all.findings.push((index, finding(case.as_ref(), observation)));
@@ -194,9 +194,13 @@ fn slower(one: Option<Slowest>, other: Option<Slowest>) -> Option<Slowest> {
 }
 
 /// What a case saw, put down to what its answers hung on, if that is known.
-fn put_down(mut observations: Vec<Observation>, cause: Option<(&'static str, String)>) -> Vec<Observation> {
-    if let Some((suspect, why)) = cause {
+fn put_down(mut observations: Vec<Observation>, subject: &mut dyn Subject) -> Vec<Observation> {
+    if let Some((suspect, why)) = subject.take_cause() {
         observations.iter_mut().for_each(|observation| observation.blame(suspect, &why));
+    }
+    if let Some(device) = subject.device() {
+        let failed = observations.iter_mut().filter(|observation| observation.outcome == Outcome::Fail);
+        failed.for_each(|observation| observation.message += &format!(" ({device})"));
     }
     observations
 }
@@ -360,9 +364,8 @@ fn fails_alike(case: &dyn Case, failure: &Finding, subject: &mut dyn Subject, se
     if court.release_all().is_err() {
         return false;
     }
-    let cause = subject.take_cause();
     observations.is_ok_and(|observations| {
-        put_down(observations, cause).iter().any(|observation| {
+        put_down(observations, subject).iter().any(|observation| {
             observation.outcome == Outcome::Fail
                 && observation.check == failure.check
                 && (observation.suspect.map(str::to_owned) == failure.suspect || failure.suspect.is_none())
@@ -375,7 +378,7 @@ pub fn replay(case: &dyn Case, subject: &mut dyn Subject, seed: Seed) -> Result<
     let mut court = Court::recording(subject, seed);
     let observations = case.examine(&mut court)?;
     let record = court.into_record();
-    let observations = put_down(observations, subject.take_cause());
+    let observations = put_down(observations, subject);
     Ok(Replay {
         findings: observations.into_iter().map(|observation| finding(case, observation)).collect(),
         record,
@@ -469,6 +472,29 @@ mod tests {
         assert_eq!(examined.findings[0].smallest.as_deref(), Some("basic/sized/12"));
         assert_eq!(examined.findings[1].smallest, None, "one of each kind is shrunk");
         assert_eq!(subject.restarts, 0, "a refusal leaves the subject well");
+    }
+
+    #[test]
+    fn who_fails_on_an_unusual_device_is_told_on_which() {
+        struct Small(Mute);
+        impl Subject for Small {
+            fn call(&mut self, call: &Call<'_>) -> Result<Answer, Trouble> {
+                self.0.call(call)
+            }
+            fn device(&self) -> Option<String> {
+                Some("on 4 multiprocessors".to_owned())
+            }
+            fn release(&mut self, state: StateId) -> Result<(), Trouble> {
+                self.0.release(state)
+            }
+            fn restart(&mut self) -> Result<(), Trouble> {
+                self.0.restart()
+            }
+        }
+        let mut subject = Small(Mute { hangs: false, restarts: 0 });
+        let examined = examine(&cases(&[5, 100], 10), &mut subject, Seed(1), &Unwatched);
+        let messages: Vec<&str> = examined.findings.iter().map(|finding| finding.message.as_str()).collect();
+        assert_eq!(messages, ["", " (on 4 multiprocessors)"]);
     }
 
     /// Refuses every call, and counts those since its results were let go of.

@@ -49,7 +49,7 @@ pub struct Launch {
     pub arguments: Vec<Argument>,
 }
 
-/// Multiprocessors of the device that is emulated: those of an H100 or H200.
+/// Multiprocessors of the device that is emulated, unless [`Settings::multiprocessors`] says otherwise: those of an H100 or H200.
 pub const MULTIPROCESSORS: u32 = 132;
 
 /// Threads, blocks and bytes of shared memory that a multiprocessor has room for at a time, with CUDA 8.0 to 9.0.
@@ -57,7 +57,7 @@ const ROOM: [u64; 3] = [2048, 32, 228 * 1024];
 /// What the device itself takes of shared memory for a block.
 const SHARED_OF_BLOCK: u64 = 1024;
 impl Launch {
-    /// Blocks that the device has room for at a time; the registers that they take are not known here.
+    /// Blocks that an H100 has room for at a time; the registers that they take are not known here.
     pub fn blocks_at_once(&self, kernel: &Kernel) -> u64 {
         let threads = self.block.iter().fold(1u64, |all, &axis| all.saturating_mul(axis.into()));
         let shared = u64::from(kernel.shared_bytes) + u64::from(self.shared);
@@ -95,6 +95,8 @@ pub enum Scrutiny {
 /// Limits and order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
+    /// Of how many multiprocessors kernels are told, by `%nsmid` and `%smid`. There is room for as many blocks as [`MULTIPROCESSORS`] have.
+    pub multiprocessors: u32,
     /// The order.
     pub schedule: Schedule,
     /// Instructions of warps that a launch may take.
@@ -115,6 +117,7 @@ impl Default for Settings {
     fn default() -> Settings {
         let patience = Duration::from_secs(3600);
         Settings {
+            multiprocessors: MULTIPROCESSORS,
             schedule: Schedule::Forward,
             limit: 1 << 31,
             patience,

@@ -121,7 +121,7 @@ pub enum Special {
     LanemaskGe,
     /// `%smid`: 0 where blocks run from the first to the last, and any in other orders.
     Smid,
-    /// `%nsmid`: [`MULTIPROCESSORS`](crate::launch::MULTIPROCESSORS).
+    /// `%nsmid`: as many as the [settings](crate::launch::Settings::multiprocessors) say.
     Nsmid,
     /// `%gridid`: always 0.
     Gridid,

@@ -5,7 +5,7 @@ use tribunal_contract::{DType, Manifest, TensorSpec, challenges};
 use super::*;
 use crate::examine::{Examined, Unwatched};
 use crate::trial::{hear_cases, hear_cases_on_device, hear_device};
-use crate::{Dimension, Effort, Outcome, Plan, Seed, Severity};
+use crate::{Court, Dimension, Effort, Outcome, Plan, Seed, Severity};
 
 /// The bar's softmax, as it is judged, but from PTX that lies beside its source: no compiler is asked for.
 fn softmax_topk(change: impl FnOnce(String) -> String, limit_bytes: u64) -> Emulated {
@@ -117,13 +117,19 @@ fn seen(body: &str, invalid: bool) -> Vec<(String, Severity, String)> {
 }
 
 #[test]
-fn launches_are_planned_for_132_multiprocessors() {
+fn launches_are_planned_for_132_multiprocessors_unless_a_case_runs_on_few() {
     let ptx = ".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 p0, .param .f32 p1) {\n\
-         .reg .f32 %f0; .reg .b64 %rd0;\n\
-         ld.param.u64 %rd0, [p0]; ld.param.f32 %f0, [p1]; st.global.f32 [%rd0], %f0;\nret;\n}\n";
+         .reg .b32 %r0; .reg .f32 %f<2>; .reg .b64 %rd0;\n\
+         ld.param.u64 %rd0, [p0]; ld.param.f32 %f0, [p1]; mov.u32 %r0, %nsmid; cvt.rn.f32.u32 %f1, %r0;\n\
+         st.global.f32 [%rd0], %f0; st.global.f32 [%rd0+4], %f1;\nret;\n}\n";
     let mut device = one_kernel("block = [1]\narguments = [\"probs\", \"float32: multiprocessors\"]", ptx);
-    let answer = ask(&mut device, &[0.0], 1).expect("an answer");
-    assert_eq!(answer.outputs[0].to_f64(), [132.0]);
+    let told = |device: &mut Emulated| ask(device, &[0.0; 2], 2).expect("an answer").outputs[0].to_f64();
+    assert_eq!((told(&mut device), device.device()), (vec![132.0; 2], None));
+    let mut court = Court::new(&mut device, Seed::PUBLIC);
+    court.run_on_few_multiprocessors();
+    assert_eq!((told(&mut device), device.device()), (vec![4.0; 2], Some("on 4 multiprocessors".to_owned())));
+    Court::new(&mut device, Seed::PUBLIC);
+    assert_eq!((told(&mut device), device.device()), (vec![132.0; 2], None), "in the next case");
 }
 
 #[test]

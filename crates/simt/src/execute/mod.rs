@@ -20,7 +20,7 @@ use std::collections::{HashSet, VecDeque};
 use std::time::Instant;
 
 use crate::fault::{Faults, Kind, Thread};
-use crate::launch::{Launch, MULTIPROCESSORS, Refusal, Report, Schedule, Scrutiny, Settings};
+use crate::launch::{Launch, Refusal, Report, Schedule, Scrutiny, Settings};
 use crate::memory::{Memory, Role};
 use crate::meter::Counts;
 use crate::program::{Kernel, LANES, Op, Space};
@@ -81,6 +81,7 @@ pub fn launch(
         printed: String::new(),
         tick: 0,
         limit: settings.limit,
+        multiprocessors: settings.multiprocessors,
         schedule: settings.schedule,
         fill: settings.fill,
         scrutiny: settings.scrutiny,
@@ -214,6 +215,7 @@ pub(crate) struct Machine<'a> {
     /// Instructions so far, over all blocks. The first has 1.
     tick: u32,
     limit: u32,
+    multiprocessors: u32,
     schedule: Schedule,
     /// What memory holds that nobody has written.
     fill: u8,
@@ -306,7 +308,7 @@ impl Machine<'_> {
         match self.schedule {
             Schedule::Forward => 0,
             Schedule::Reverse | Schedule::Random(_) => {
-                (mix(u64::from(index)) % u64::from(MULTIPROCESSORS)) as u32
+                (mix(u64::from(index)) % u64::from(self.multiprocessors)) as u32
             }
         }
     }

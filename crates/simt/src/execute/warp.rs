@@ -6,7 +6,7 @@
 
 use crate::alu;
 use crate::fault::Kind;
-use crate::launch::{MULTIPROCESSORS, Schedule};
+use crate::launch::Schedule;
 use crate::memory::POISON;
 use crate::program::{Inst, Kernel, LANES, MmaInput, NEVER, Op, Order, Preset, Reg, Scope, Special};
 use crate::registers::Registers;
@@ -166,7 +166,7 @@ impl Warp {
                 Special::LanemaskGt => !(u32::MAX >> (31 - lane)),
                 Special::LanemaskGe => u32::MAX << lane,
                 Special::Smid => machine.multiprocessor(ctaid),
-                Special::Nsmid => MULTIPROCESSORS,
+                Special::Nsmid => machine.multiprocessors,
                 Special::Gridid => 0,
                 Special::DynamicShared => machine.launch.shared,
                 Special::TotalShared => kernel.shared_bytes + machine.launch.shared,

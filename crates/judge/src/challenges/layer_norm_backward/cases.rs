@@ -43,6 +43,8 @@ pub(super) struct Kind {
     pub(super) name: &'static str,
     pub(super) procedure: Procedure,
     pub(super) recipe: Recipe,
+    /// Whether an emulated device has few multiprocessors: blocks then come to several rows each, which else takes thousands.
+    pub(super) few_multiprocessors: bool,
 }
 
 const NORMAL: X = X::Normal { offset: 0.0, scale: 1.0 };
@@ -61,7 +63,11 @@ const fn plain(family: Family, name: &'static str, recipe: Recipe) -> Kind {
 }
 
 const fn tried(family: Family, name: &'static str, recipe: Recipe, procedure: Procedure) -> Kind {
-    Kind { family, name, procedure, recipe }
+    Kind { family, name, procedure, recipe, few_multiprocessors: false }
+}
+
+const fn on_few(kind: Kind) -> Kind {
+    Kind { few_multiprocessors: true, ..kind }
 }
 
 /// Every kind of case. `offset_…` stop where even a two-pass mean leaves an honest answer too little to be judged by.
@@ -111,6 +117,7 @@ static KINDS: &[Kind] = {
         plain(Batch, "scales", of(X::Scales)),
         plain(Batch, "offsets", of(X::Offsets)),
         plain(Batch, "positive_dy", Recipe { dy: Dy::Positive, ..PLAIN }),
+        on_few(plain(Batch, "many_rows", PLAIN)),
         tried(Stateful, "interleaved", PLAIN, Interleaved),
         tried(Stateful, "interleaved_shapes", PLAIN, InterleavedShapes),
         tried(Stateful, "used_twice", PLAIN, UsedTwice),
@@ -140,7 +147,7 @@ static LISTINGS: &[Listing] = {
     use Effort::{Full, Quick, Standard};
     &[
         Listing(Quick, F32, "basic/normal", "4x16 2x3x8"),
-        Listing(Standard, F32, "basic/normal", "2x5x64 3x4x257"),
+        Listing(Standard, F32, "basic/normal", "3x4x257"),
         Listing(Standard, F32, "basic/uniform", "3x4x32"),
         Listing(Quick, F32, "basic/gamma_ones", "2x4x32"),
         Listing(Standard, F32, "basic/integers", "6x16"),
@@ -152,7 +159,7 @@ static LISTINGS: &[Listing] = {
         Listing(Standard, B16, "basic/normal", "8x256"),
         Listing(Quick, F32, "shapes/normal", "1x1 1x7 3x5 7x33 2x1x17 2x1025"),
         Listing(Standard, F32, "shapes/normal",
-            "1x64 2x2 8x3 9x8 1x9x15 5x1x16 31x31 2x127 3x255 2x2x256 2x768 3x1000 2x1023 1x1024 3x3000 1x4096"),
+            "2x2 3x255 2x1023 1x1024"),
         Listing(Full, F32, "shapes/normal", "64x4 65x65 127x2 1x3x511 33x129 1x1x1 1x12288 3x8191"),
         Listing(Standard, F64, "shapes/normal", "1x1 3x7 2x3x65"),
         Listing(Standard, F64, "shapes/normal", "2x1026"),
@@ -166,7 +173,7 @@ static LISTINGS: &[Listing] = {
         Listing(Standard, F32, "edge/dy_ones", "3x4x20"),
         Listing(Quick, F32, "edge/nan_row", "5x24"),
         // Rows of each width that a kernel may have code of its own for.
-        Listing(Standard, F32, "edge/nan_row", "3x768 3x1024 3x4096 3x8192 3x16384"),
+        Listing(Standard, F32, "edge/nan_row", "3x768 3x4096 3x8192 3x16384"),
         Listing(Standard, F32, "edge/zero_rows", "3x1000 3x8192"),
         Listing(Standard, EACH, "edge/constant_rows_small_eps", "5x1100"),
         Listing(Standard, F32, "edge/constant_rows_small_eps", "5x200"),
@@ -182,7 +189,6 @@ static LISTINGS: &[Listing] = {
         Listing(Standard, F32, "stability/offset_10", "8x64"),
         Listing(Standard, F32, "stability/offset_100", "4x2x64"),
         Listing(Quick, F32, "stability/offset_1e3", "8x64"),
-        Listing(Standard, F32, "stability/offset_1e4", "8x32"),
         Listing(Standard, F32, "stability/offset_1e5", "8x32"),
         Listing(Standard, F32, "stability/offset_1e6", "8x32"),
         Listing(Standard, F32, "stability/offset_1e4", "3x768 3x1024 2x4096 2x8192 2x16384"),
@@ -213,12 +219,15 @@ static LISTINGS: &[Listing] = {
         Listing(Standard, F32, "property/laws", "2x5x40"),
         Listing(Standard, F32, "property/linear", "4x40"),
         Listing(Quick, F32, "batch/normal", "2x16"),
-        Listing(Standard, F32, "batch/normal", "33x20 140x33 260x1028 2100x5 9001x4"),
+        Listing(Standard, F32, "batch/normal", "2100x5 9001x4"),
         Listing(Standard, EACH, "batch/scales", "2x8x40"),
         Listing(Standard, F32, "batch/scales", "3x1024 3x4096 3x8192"),
         Listing(Standard, EACH, "batch/offsets", "3x4x40"),
         Listing(Standard, EACH, "batch/positive_dy", "7x5x12"),
         Listing(Standard, F32, "batch/positive_dy", "513x3"),
+        Listing(Standard, EACH, "batch/many_rows", "200x24 30x1032 13x4104"),
+        Listing(Standard, F32, "batch/many_rows", "100x776 20x2056"),
+        Listing(Standard, F64, "batch/many_rows", "13x2056"),
         Listing(Full, F32, "batch/normal", "5000x4"),
         Listing(Standard, F64, "batch/normal", "700x12"),
         Listing(Standard, B16, "batch/normal", "1000x16"),
@@ -233,7 +242,7 @@ static LISTINGS: &[Listing] = {
         Listing(Standard, B16, "stateful/interleaved", "2x1000 2x1100"),
         Listing(Standard, B16, "stateful/used_twice", "2x1000 2x1100"),
         Listing(Quick, F32, "scale/normal", "32x768"),
-        Listing(Standard, F32, "scale/normal", "2x16x1024 8x4096 3x8192"),
+        Listing(Standard, F32, "scale/normal", "2x16x1024"),
         Listing(Standard, F64, "scale/normal", "8x768 3x4096"),
         Listing(Standard, B16, "scale/normal", "8x768 3x4096 2x8192"),
         Listing(Standard, F32, "scale/offset_1", "1024x32 2x65536"),
@@ -241,7 +250,7 @@ static LISTINGS: &[Listing] = {
         Listing(Full, F32, "scale/offset_1", "1x262144"),
         Listing(Quick, F32, "adversarial/drift", "1x65536"),
         Listing(Quick, F32, "adversarial/heavy_tail", "4x67"),
-        Listing(Standard, F32, "adversarial/heavy_tail", "3x1031 2x2x30"),
+        Listing(Standard, F32, "adversarial/heavy_tail", "3x1031"),
         Listing(Standard, F32, "adversarial/half_overflow", "4x64"),
         Listing(Standard, F32, "adversarial/cancelling", "6x64"),
         Listing(Standard, F32, "adversarial/directions", "256x64"),
@@ -356,6 +365,9 @@ impl Case for LayerNormCase {
     }
 
     fn examine(&self, court: &mut Court<'_>) -> Result<Vec<Observation>, MachineError> {
+        if self.kind.few_multiprocessors {
+            court.run_on_few_multiprocessors();
+        }
         checks::examine(self, court)
     }
 
@@ -400,7 +412,7 @@ mod tests {
         let ids = |effort| -> BTreeSet<String> { listed(effort, &[]).iter().map(Case::id).collect() };
         let (quick, standard, full) = (ids(Effort::Quick), ids(Effort::Standard), ids(Effort::Full));
         assert!(quick.is_subset(&standard) && standard.is_subset(&full));
-        assert!((60..=110).contains(&standard.len()), "{} cases", standard.len());
+        assert!((60..=90).contains(&standard.len()), "{} cases", standard.len());
         assert!((15..=30).contains(&quick.len()), "{} cases", quick.len());
     }
 
