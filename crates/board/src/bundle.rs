@@ -232,6 +232,7 @@ mod tests {
                     instructions: 3,
                     covered: 4,
                     uncovered: vec![],
+                    once: vec![],
                 }];
             }),
         ];

@@ -47,8 +47,8 @@ fn spent(verdict: &Verdict) -> String {
     if parts.is_empty() { ", ".to_owned() } else { format!(": {}; ", parts.join(", ")) }
 }
 
-/// Stretches of lines that are told of a kernel.
-const STRETCHES_MAX: usize = 12;
+/// Stretches of lines, and lines of loops, that are told of a kernel.
+const PLACES_MAX: usize = 12;
 
 /// How much of its kernels the cases came to, and of each that is not covered, the least covered first, what is not. Not yet cleaned.
 pub(crate) fn coverage(verdict: &Verdict) -> Option<(String, Vec<String>)> {
@@ -61,17 +61,22 @@ pub(crate) fn coverage(verdict: &Verdict) -> Option<(String, Vec<String>)> {
     let percent = |covered: u64, of: u64| (u128::from(covered) * 100 / u128::from(of.max(1))) as u64;
     let share = |one: &Coverage| percent(one.covered, one.instructions);
     partly.sort_by_key(|one| share(one));
-    let of_kernel = |one: &Coverage| {
-        let told = one.uncovered.iter().take(STRETCHES_MAX).cloned().collect::<Vec<_>>().join(", ");
-        let more = match one.uncovered.len().saturating_sub(STRETCHES_MAX) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        match (one.launched, told.is_empty()) {
-            (false, _) => format!("{} was launched by none", one.kernel),
-            (true, true) => format!("{}: {} %", one.kernel, share(one)),
-            (true, false) => format!("{}: {} %, and not to {told}{more}", one.kernel, share(one)),
+    let places = |all: &[String]| {
+        let told = all.iter().take(PLACES_MAX).cloned().collect::<Vec<_>>().join(", ");
+        match all.len().saturating_sub(PLACES_MAX) {
+            _ if all.is_empty() => None,
+            0 => Some(told),
+            more => Some(format!("{told} and {more} more")),
         }
+    };
+    let of_kernel = |one: &Coverage| {
+        if !one.launched {
+            return format!("{} was launched by none", one.kernel);
+        }
+        let missed = places(&one.uncovered).map_or(String::new(), |lines| format!(", and not to {lines}"));
+        let once = places(&one.once)
+            .map_or(String::new(), |lines| format!("; loops never gone round again: {lines}"));
+        format!("{}: {} %{missed}{once}", one.kernel, share(one))
     };
     let sum = |count: fn(&Coverage) -> u64| all.iter().map(count).fold(0, u64::saturating_add);
     let instructions = sum(|one| one.instructions);
@@ -217,7 +222,8 @@ mod tests {
 
     fn kernel(name: &str, covered: u64, uncovered: &[&str]) -> Coverage {
         let uncovered = uncovered.iter().map(|&lines| lines.to_owned()).collect();
-        Coverage { kernel: name.to_owned(), launched: covered > 0, instructions: 200, covered, uncovered }
+        let (kernel, launched, once) = (name.to_owned(), covered > 0, vec![]);
+        Coverage { kernel, launched, instructions: 200, covered, uncovered, once }
     }
 
     #[test]
@@ -227,7 +233,10 @@ mod tests {
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
         verdict.coverage = vec![
             kernel("whole", 200, &[]),
-            kernel("all_but_one", 199, &[]),
+            Coverage {
+                once: vec!["k.cu:7".to_owned(), "k.cu:9".to_owned()],
+                ..kernel("all_but_one", 199, &[])
+            },
             kernel("half", 100, &lines),
             kernel("never", 0, &[]),
         ];
@@ -238,7 +247,7 @@ mod tests {
             [
                 "never was launched by none".to_owned(),
                 format!("half: 50 %, and not to {} and 3 more", lines[..12].join(", ")),
-                "all_but_one: 99 %".to_owned(),
+                "all_but_one: 99 %; loops never gone round again: k.cu:7, k.cu:9".to_owned(),
             ]
         );
     }

@@ -301,6 +301,7 @@ pub(crate) fn hostile() -> Verdict {
         instructions: 9,
         covered: 4,
         uncovered: vec!["<img src=x>.cu:3-4".to_owned()],
+        once: vec!["**b**`.cu:5".to_owned()],
     });
     evidence.measurements[0].workload = "a|b`c".to_owned();
     judged(evidence)

@@ -31,7 +31,8 @@ pub trait Subject {
     /// Told before a case begins which of all it is; before failures are shrunk, one more than there are.
     fn begin(&mut self, _case: usize) {}
 
-    /// Told before each case, so that what comes of it can be replayed alone: nobody holds results of earlier calls any more.
+    /// Told before each case, so that what comes of it can be replayed alone: nobody holds results of earlier calls any more, and its device is the
+    /// usual one.
     fn let_go(&mut self) {}
 
     /// Told in a case on a device of how many multiprocessors the rest of it runs, for subjects whose device is what one likes.
@@ -42,8 +43,8 @@ pub trait Subject {
         None
     }
 
-    /// What of its device a case ran on was unlike other cases, for who fails in this one alone.
-    fn device(&self) -> Option<String> {
+    /// How the device of the present case is unlike that of others, to be told with what fails.
+    fn unusual_device(&self) -> Option<String> {
         None
     }
 
@@ -109,9 +110,8 @@ pub struct Exhibit {
     pub tensor: Tensor,
 }
 
-/// Multiprocessors of the smallest boards of compute capability 8 (Jetson Orin Nano). On them it takes few rows to have more than there are blocks
-/// where these are as many as the device has room for, and few sequences to share none out.
-const FEW_MULTIPROCESSORS: u32 = 4;
+/// Fewer multiprocessors than any board has on which kernels of today run; but they hold for any number of them.
+const FEW_MULTIPROCESSORS: u32 = 2;
 
 /// One case's hold on its subject: calls go through here, and are recorded where somebody wants to see them.
 pub struct Court<'a> {
@@ -147,7 +147,8 @@ impl<'a> Court<'a> {
         Self { record: Some(Record::default()), ..Self::new(subject, seed) }
     }
 
-    /// Makes the calls of the case on a small device, if the subject is on an emulated one.
+    /// Makes the calls of the case on a device of few multiprocessors, if the subject is on an emulated one. Where there are as many blocks as
+    /// multiprocessors have room for, a few dozen rows are then several for each block, and no sequence is shared out among blocks.
     pub fn run_on_few_multiprocessors(&mut self) {
         self.subject.run_on(FEW_MULTIPROCESSORS);
     }

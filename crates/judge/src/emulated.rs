@@ -409,7 +409,7 @@ impl Emulated {
         }
     }
 
-    /// A call in words: `softmax_topk of float32(1, 2, 50257), k 10`.
+    /// A call in words: `softmax_topk of float32(1, 2, 50257), 10`.
     fn describe(&self, call: &Call<'_>) -> String {
         let inputs: Vec<String> = call
             .inputs
@@ -420,8 +420,8 @@ impl Emulated {
                 Argument::Real(_) | Argument::State(_) => None,
             })
             .collect();
-        let called = format!("{} of {}", call.operation, inputs.join(", "));
-        self.device().map_or(called.clone(), |device| format!("{called}, {device}"))
+        let device = self.unusual_device().map_or(String::new(), |device| format!(", {device}"));
+        format!("{} of {}{device}", call.operation, inputs.join(", "))
     }
 
     fn launch(
@@ -600,18 +600,22 @@ impl Subject for Emulated {
     }
 
     fn let_go(&mut self) {
-        self.multiprocessors = simt::MULTIPROCESSORS;
+        self.run_on(simt::MULTIPROCESSORS);
     }
 
     fn run_on(&mut self, multiprocessors: u32) {
-        self.multiprocessors = multiprocessors;
+        if multiprocessors != self.multiprocessors {
+            // What modules keep is on the device that they were loaded on.
+            self.clear();
+            self.multiprocessors = multiprocessors;
+        }
     }
 
     fn begin(&mut self, case: usize) {
         self.record.begin(case);
     }
 
-    fn device(&self) -> Option<String> {
+    fn unusual_device(&self) -> Option<String> {
         (self.multiprocessors != simt::MULTIPROCESSORS)
             .then(|| format!("on {} multiprocessors", self.multiprocessors))
     }

@@ -183,4 +183,7 @@ pub struct Coverage {
     /// Of a kernel that was launched, the lines with no such instruction, as `kernel.cu:12-15`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub uncovered: Vec<String>,
+    /// The lines of loops that were begun and never gone round again: of what one round leaves to the next nothing is known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub once: Vec<String>,
 }

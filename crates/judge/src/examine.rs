@@ -198,7 +198,7 @@ fn put_down(mut observations: Vec<Observation>, subject: &mut dyn Subject) -> Ve
     if let Some((suspect, why)) = subject.take_cause() {
         observations.iter_mut().for_each(|observation| observation.blame(suspect, &why));
     }
-    if let Some(device) = subject.device() {
+    if let Some(device) = subject.unusual_device() {
         let failed = observations.iter_mut().filter(|observation| observation.outcome == Outcome::Fail);
         failed.for_each(|observation| observation.message += &format!(" ({device})"));
     }
@@ -481,8 +481,8 @@ mod tests {
             fn call(&mut self, call: &Call<'_>) -> Result<Answer, Trouble> {
                 self.0.call(call)
             }
-            fn device(&self) -> Option<String> {
-                Some("on 4 multiprocessors".to_owned())
+            fn unusual_device(&self) -> Option<String> {
+                Some("on 2 multiprocessors".to_owned())
             }
             fn release(&mut self, state: StateId) -> Result<(), Trouble> {
                 self.0.release(state)
@@ -494,7 +494,44 @@ mod tests {
         let mut subject = Small(Mute { hangs: false, restarts: 0 });
         let examined = examine(&cases(&[5, 100], 10), &mut subject, Seed(1), &Unwatched);
         let messages: Vec<&str> = examined.findings.iter().map(|finding| finding.message.as_str()).collect();
-        assert_eq!(messages, ["", " (on 4 multiprocessors)"]);
+        assert_eq!(messages, ["", " (on 2 multiprocessors)"]);
+    }
+
+    #[test]
+    fn cases_of_many_rows_and_sequences_run_on_few_multiprocessors() {
+        struct Told(Option<u32>);
+        impl Subject for Told {
+            fn call(&mut self, _: &Call<'_>) -> Result<Answer, Trouble> {
+                Err(Fault::Refused { message: "no".to_owned() }.into())
+            }
+            fn run_on(&mut self, multiprocessors: u32) {
+                self.0 = Some(multiprocessors);
+            }
+            fn release(&mut self, _: StateId) -> Result<(), Trouble> {
+                Ok(())
+            }
+            fn restart(&mut self) -> Result<(), Trouble> {
+                Ok(())
+            }
+        }
+        for challenge in ["layer_norm_backward", "fused_softmax_topk", "kv_cache"] {
+            let challenge = crate::challenges::find(challenge).expect("a court");
+            let capabilities =
+                challenge.contract().capabilities.iter().map(|capability| capability.name).collect();
+            let plan = crate::Plan { seed: Seed::PUBLIC, effort: crate::Effort::Standard, capabilities };
+            let mut on_few = 0;
+            for case in challenge.cases(&plan) {
+                let (id, mut subject) = (case.id(), Told(None));
+                let is_about_it = ["batch/many_", "batch/decode/"].iter().any(|kind| id.starts_with(kind));
+                if is_about_it || id.starts_with("batch/") || id.starts_with("stateful/") {
+                    case.examine(&mut Court::new(&mut subject, Seed::PUBLIC))
+                        .expect("no machine is involved");
+                    assert_eq!(subject.0.is_some(), is_about_it, "{id}");
+                    on_few += usize::from(is_about_it);
+                }
+            }
+            assert!(on_few > 0, "{}", challenge.contract().id);
+        }
     }
 
     /// Refuses every call, and counts those since its results were let go of.

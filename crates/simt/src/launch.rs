@@ -95,7 +95,7 @@ pub enum Scrutiny {
 /// Limits and order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// Of how many multiprocessors kernels are told, by `%nsmid` and `%smid`. There is room for as many blocks as [`MULTIPROCESSORS`] have.
+    /// Of how many multiprocessors kernels are told, by `%nsmid` and `%smid`; at least one. There is room for as many blocks as [`MULTIPROCESSORS`] have.
     pub multiprocessors: u32,
     /// The order.
     pub schedule: Schedule,

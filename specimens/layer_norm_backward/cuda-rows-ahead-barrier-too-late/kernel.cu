@@ -1,5 +1,5 @@
-// Layer norm. Forward reads a row once where two fit into shared memory, the next while the last is worked on; other rows have a block each.
-// Backward adds up dgamma and dbeta in two stages: each block those of its share of the rows, and a second kernel the shares.
+// Layer norm. Forward reads long rows once, where two fit into shared memory, the next one before the last is worked on; other rows have a
+// block each. Backward adds up dgamma and dbeta in two stages: each block those of its share of the rows, and a second kernel the shares.
 
 const unsigned ALL = 0xffffffff;
 const int THREADS = 256;

@@ -1,6 +1,6 @@
 //! How much of its kernels a device was made to run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tribunal_simt::fault::Line;
 use tribunal_simt::launch::Report;
@@ -8,8 +8,8 @@ use tribunal_simt::program::{Kernel, Op};
 
 use crate::evidence::Coverage;
 
-/// Stretches of lines that are told of a kernel.
-const STRETCHES_MOST: usize = 100;
+/// Stretches of lines, and lines of loops, that are told of a kernel.
+const PLACES_MOST: usize = 100;
 
 /// Of each kernel that was launched, which of its instructions some lane took part in.
 #[derive(Debug, Clone, Default)]
@@ -50,13 +50,45 @@ fn coverage(kernel: &Kernel, reached: Option<&[bool]>) -> Coverage {
             *lines.entry(Line::of(kernel, pc as u32)).or_default() |= ran;
         }
     }
-    let mut uncovered = if reached.is_some() { stretches(lines) } else { Vec::new() };
-    let more = uncovered.len().saturating_sub(STRETCHES_MOST);
-    uncovered.truncate(STRETCHES_MOST);
-    if more > 0 {
-        uncovered.push(format!("{more} more"));
+    let [uncovered, once] = match reached {
+        Some(reached) => [stretches(lines), loops_run_once(kernel, reached)].map(at_most),
+        None => [vec![], vec![]],
+    };
+    Coverage {
+        kernel: kernel.name.clone(),
+        launched: reached.is_some(),
+        instructions,
+        covered,
+        uncovered,
+        once,
     }
-    Coverage { kernel: kernel.name.clone(), launched: reached.is_some(), instructions, covered, uncovered }
+}
+
+fn at_most(mut places: Vec<String>) -> Vec<String> {
+    let more = places.len().saturating_sub(PLACES_MOST);
+    places.truncate(PLACES_MOST);
+    if more > 0 {
+        places.push(format!("{more} more"));
+    }
+    places
+}
+
+/// Where loops begin again to which some lane came, and no lane ever went back. A lane takes part in a branch if it goes where that leads.
+fn loops_run_once(kernel: &Kernel, reached: &[bool]) -> Vec<String> {
+    // By where they begin: one may have several ways back.
+    let mut loops: BTreeMap<u32, (bool, Line)> = BTreeMap::new();
+    for (pc, inst) in kernel.code.iter().enumerate() {
+        if let Op::Branch { target, .. } = inst.op
+            && target as usize <= pc
+        {
+            let (again, line) = loops.entry(target).or_insert_with(|| (false, Line::of(kernel, pc as u32)));
+            *again |= reached[pc];
+            *line = Line::of(kernel, pc as u32).min(line.clone());
+        }
+    }
+    let once = loops.into_iter().filter(|(target, (again, _))| reached[*target as usize] && !again);
+    let lines: BTreeSet<Line> = once.map(|(_, (_, line))| line).collect();
+    lines.iter().map(ToString::to_string).collect()
 }
 
 /// Lines that are not covered, as `kernel.cu:12-15`: such with no covered one between them are told together.
@@ -86,7 +118,7 @@ mod tests {
 
     use super::*;
 
-    /// Of numbers below 5 it does one thing and of others another.
+    /// Of numbers below 5 it does one thing, and of others another until they are 5.
     const PTX: &str = r#"
 .version 8.0
 .target sm_80
@@ -104,8 +136,13 @@ mod tests {
     @%p1 bra $SMALL;
     .loc 1 12 9
     add.u32 %r2, %r1, 7;
+$AGAIN:
     .loc 1 13 9
     st.global.u32 [%rd2], %r2;
+    sub.u32 %r1, %r1, 1;
+    .loc 1 14 9
+    setp.ge.u32 %p1, %r1, 5;
+    @%p1 bra $AGAIN;
     bra $END;
 $SMALL:
     .loc 1 16 9
@@ -139,11 +176,22 @@ $END:
 
     #[test]
     fn lines_that_no_lane_came_to_are_told() {
-        for (numbers, uncovered) in [(&[7][..], "kernel.cu:16"), (&[3, 4], "kernel.cu:12-13")] {
+        for (numbers, uncovered) in [(&[7][..], "kernel.cu:16"), (&[3, 4], "kernel.cu:12-14")] {
             let [coverage] = &covered(numbers).of(&kernels())[..] else { panic!("one kernel") };
             assert!(coverage.launched && coverage.covered < coverage.instructions, "{coverage:?}");
             assert_eq!(coverage.uncovered, [uncovered]);
         }
+    }
+
+    #[test]
+    fn loops_that_nobody_went_round_again_are_told() {
+        let of = |numbers: &[u32]| -> Vec<String> {
+            let [coverage] = covered(numbers).of(&kernels()).try_into().expect("one kernel");
+            coverage.once
+        };
+        assert_eq!(of(&[5]), ["kernel.cu:14"], "of numbers from 5 it counts down to 5");
+        assert_eq!(of(&[3]), [""; 0], "who was never in it says nothing of it");
+        assert_eq!(of(&[5, 6]), [""; 0]);
     }
 
     #[test]

@@ -308,7 +308,7 @@ impl Machine<'_> {
         match self.schedule {
             Schedule::Forward => 0,
             Schedule::Reverse | Schedule::Random(_) => {
-                (mix(u64::from(index)) % u64::from(self.multiprocessors)) as u32
+                (mix(u64::from(index)) % u64::from(self.multiprocessors.max(1))) as u32
             }
         }
     }

@@ -36,7 +36,7 @@ pub(super) struct Kind {
     pub(super) name: &'static str,
     pub(super) procedure: Procedure,
     pub(super) logits: Logits,
-    /// Whether an emulated device has few multiprocessors: blocks then come to several rows each, which else takes hundreds.
+    /// Whether it runs on [few multiprocessors](Court::run_on_few_multiprocessors), where that can be chosen.
     pub(super) few_multiprocessors: bool,
 }
 
@@ -193,7 +193,8 @@ static LISTINGS: &[Listing] = {
         Listing(Standard, EACH, "batch/scales", "2x9x300/10"),
         Listing(Standard, HALVES, "batch/offsets", "2x4x100/5"),
         Listing(Standard, EACH, "batch/offsets", "1x4x5000/50 1x4x40001/50"),
-        Listing(Standard, EACH, "batch/many_rows", "1x19x9001/20 1x20x2001/100"),
+        Listing(Standard, EACH, "batch/many_rows", "1x35x4104/20 1x20x2001/100"),
+        Listing(Standard, HALVES, "batch/many_rows", "1x17x9001/20"),
         Listing(Standard, EACH, "batch/many_nan_rows", "1x40x1001/20"),
         Listing(Quick, F32, "batch/offsets", "2x4x100/5"),
         Listing(Full, F32, "batch/normal", "1x3000x64/5"),
