@@ -147,8 +147,8 @@ impl<'a> Court<'a> {
         Self { record: Some(Record::default()), ..Self::new(subject, seed) }
     }
 
-    /// Makes the calls of the case on a device of few multiprocessors, if the subject is on an emulated one. Where there are as many blocks as
-    /// multiprocessors have room for, a few dozen rows are then several for each block, and no sequence is shared out among blocks.
+    /// Makes the calls of the case on a device of few multiprocessors, if the subject is on an emulated one. Blocks of 256 threads, as many as there is
+    /// room for, are 16 then: a few dozen rows are several for each, and no sequence is shared out among blocks.
     pub fn run_on_few_multiprocessors(&mut self) {
         self.subject.run_on(FEW_MULTIPROCESSORS);
     }

@@ -136,6 +136,20 @@ fn launches_are_planned_for_132_multiprocessors_unless_a_case_runs_on_few() {
 }
 
 #[test]
+fn variables_are_those_of_the_device() {
+    let ptx = ".version 7.0\n.target sm_80\n.address_size 64\n.global .align 4 .f32 kept = 0f00000000;\n.visible .entry k(.param .u64 p0) {\n\
+         .reg .f32 %f0; .reg .b64 %rd<2>;\n\
+         ld.param.u64 %rd0, [p0]; mov.u64 %rd1, kept; ld.global.f32 %f0, [%rd1]; st.global.f32 [%rd0], %f0;\n\
+         add.f32 %f0, %f0, 0f3F800000; st.global.f32 [%rd1], %f0;\nret;\n}\n";
+    let mut device = one_kernel("block = [1]\narguments = [\"probs\"]", ptx);
+    let told = |multiprocessors| {
+        device.run_on(multiprocessors);
+        ask(&mut device, &[0.0], 1).expect("an answer").outputs[0].to_f64()[0]
+    };
+    assert_eq!([132, 132, 2, 2, 132].map(told), [0.0, 1.0, 0.0, 1.0, 0.0]);
+}
+
+#[test]
 fn what_calls_ask_of_memory_is_counted_where_it_is_asked_for() {
     let ptx = ".version 7.0\n.target sm_80\n.address_size 64\n.global .align 4 .b8 kept[100];\n\
          .visible .entry k(.param .u64 p0, .param .u64 p1) {\n.reg .f32 %f0; .reg .b64 %rd<3>;\n\
