@@ -8,8 +8,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
+use std::panic::resume_unwind;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::thread;
 
 use rusqlite::Connection;
 use tribunal_board::{Contents, Store};
@@ -131,15 +133,29 @@ fn sample(name: &str, round: usize) -> (Verdict, Vec<SourceFile>) {
 
 /// How many writes there were. An error if processes cannot be traced.
 fn killed_at_every_write(name: &str) -> io::Result<usize> {
-    for stop in 1.. {
+    // Who traces a process is a thread. Each takes every so many-th write, until there is none of that number.
+    let threads = thread::available_parallelism()?.get();
+    let ends: io::Result<Vec<usize>> = thread::scope(|scope| {
+        let killers: Vec<_> = (1..=threads)
+            .map(|first| scope.spawn(move || killed_at(name, (first..).step_by(threads))))
+            .collect();
+        killers.into_iter().map(|killer| killer.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
+    });
+    let writes = ends?.into_iter().min().expect("a thread") - 1;
+    assert!(writes > 30, "only {writes} writes were seen");
+    Ok(writes)
+}
+
+/// The first of these writes that the child came to its end without.
+fn killed_at(name: &str, stops: impl Iterator<Item = usize>) -> io::Result<usize> {
+    for stop in stops {
         let folder = tempfile::tempdir()?;
         let path = folder.path().join(name);
         let (told, finished) = run_until(stop, &path)?;
         whole(&path, told, &format!("{name}, killed at write {stop}"));
         if finished {
             assert_eq!(told, NAMES.len());
-            assert!(stop > 30, "only {stop} writes were seen");
-            return Ok(stop - 1);
+            return Ok(stop);
         }
     }
     unreachable!("every process ends")

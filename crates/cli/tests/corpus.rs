@@ -1,11 +1,14 @@
-//! The judge on trial: every specimen and every exploit must get the verdict that is written beside it.
+//! The judge on trial: every specimen and every exploit must get the verdict that is written beside it, whatever becomes of the store.
 
 mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -83,6 +86,53 @@ fn every_verdict_is_right(corpus: &Path, jobs: &str) -> Vec<Value> {
         verdict
     });
     verdicts.collect()
+}
+
+/// A minute of waiting, beside those that compute for many.
+#[test]
+fn a_store_that_others_hold_for_long_spoils_no_judging() {
+    let tribunal = Tribunal::new();
+    let judge = |name: &str| {
+        let submission = house().join("specimens/layer_norm_backward").join(name).display().to_string();
+        tribunal.run([
+            "--store",
+            "s.sqlite",
+            "judge",
+            "--effort",
+            "quick",
+            "--no-measurements",
+            "--no-controls",
+            "--json",
+            &submission,
+        ])
+    };
+    let kept = || {
+        let board = tribunal.run(["--store", "s.sqlite", "board", "--format", "json"]);
+        board.stdout.lines().count()
+    };
+    assert_eq!(judge("plain-numpy").code, 0);
+    let hold = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1], isolation_level=None); c.execute('begin exclusive'); print('held', flush=True); \
+                sys.stdin.read()";
+    let mut holder = Command::new("python3")
+        .args(["-c", hold])
+        .arg(tribunal.folder().join("s.sqlite"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("there is a Python");
+    let mut held = String::new();
+    BufReader::new(holder.stdout.take().expect("piped")).read_line(&mut held).expect("it says");
+    let started = Instant::now();
+    let spoilt = judge("gamma-omitted");
+    assert_eq!(spoilt.stdout.lines().count(), 1, "its verdict is printed: {}", spoilt.stderr);
+    assert_eq!(spoilt.code, 1, "{}", spoilt.stderr);
+    assert!(spoilt.stderr.contains("the verdicts are not kept"), "{}", spoilt.stderr);
+    assert!(started.elapsed() < Duration::from_secs(90), "{:?}", started.elapsed());
+    drop(holder.stdin.take());
+    holder.wait().expect("it ends");
+    assert_eq!(kept(), 1, "the store is as it was");
+    assert_eq!(judge("gamma-omitted").code, 1);
+    assert_eq!(kept(), 2);
 }
 
 #[test]
