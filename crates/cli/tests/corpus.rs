@@ -94,20 +94,11 @@ fn a_store_that_others_hold_for_long_spoils_no_judging() {
     let tribunal = Tribunal::new();
     let judge = |name: &str| {
         let submission = house().join("specimens/layer_norm_backward").join(name).display().to_string();
-        tribunal.run([
-            "--store",
-            "s.sqlite",
-            "judge",
-            "--effort",
-            "quick",
-            "--no-measurements",
-            "--no-controls",
-            "--json",
-            &submission,
-        ])
+        let quickly = ["--effort", "quick", "--no-measurements", "--no-controls", "--json"];
+        tribunal.run(["judge", "--store", "s.sqlite"].iter().chain(&quickly).chain([&submission.as_str()]))
     };
     let kept = || {
-        let board = tribunal.run(["--store", "s.sqlite", "board", "--format", "json"]);
+        let board = tribunal.run(["board", "--store", "s.sqlite", "--format", "json"]);
         board.stdout.lines().count()
     };
     assert_eq!(judge("plain-numpy").code, 0);

@@ -100,17 +100,18 @@ pub(super) struct Record {
     pub invalid: bool,
     /// Operations that were asked for, but in calls that must be refused.
     asked: BTreeSet<&'static str>,
-    /// Operations whose results differ between two orders, and in which case and how first.
-    unordered: BTreeMap<&'static str, (usize, Differing)>,
-    /// Operations that do not come to their end in another order: in which case first, and why.
-    stopped: BTreeMap<&'static str, (usize, String)>,
+    /// Operations whose results differ between two orders: in which case and call first, and how.
+    unordered: BTreeMap<&'static str, (usize, String, Differing)>,
+    /// Operations that do not come to their end in another order: in which case and call first, and why.
+    stopped: BTreeMap<&'static str, (usize, String, String)>,
     /// Calls whose results were compared between two orders, by operation.
     reordered: BTreeMap<&'static str, usize>,
-    /// The present call's operation, and those whose results hang on what earlier calls left in variables: in which case and by which buffer first.
+    /// The present call's operation.
     operation: &'static str,
     /// The present call in words.
     during: String,
-    remembering: BTreeMap<&'static str, (usize, String)>,
+    /// Operations whose results hang on what earlier calls left in variables: in which case and call first, and by which buffer.
+    remembering: BTreeMap<&'static str, (usize, String, String)>,
     /// What kernels printed first, by kernel: in which case, in which call, and the text.
     printed: BTreeMap<String, (usize, String, String)>,
     pub instructions: u64,
@@ -242,13 +243,13 @@ impl Record {
     pub fn compared(&mut self, operation: &'static str, differing: Option<Differing>) {
         *self.reordered.entry(operation).or_default() += 1;
         if let Some(differing) = differing {
-            self.unordered.entry(operation).or_insert((self.case, differing));
+            self.unordered.entry(operation).or_insert((self.case, self.during.clone(), differing));
         }
     }
 
     /// Notes a call that does not come to its end in another order.
     pub fn stopped(&mut self, operation: &'static str, why: String) {
-        self.stopped.entry(operation).or_insert((self.case, why));
+        self.stopped.entry(operation).or_insert((self.case, self.during.clone(), why));
     }
 
     /// Whether the present call is to be made again with variables as they were loaded.
@@ -258,7 +259,7 @@ impl Record {
 
     /// Notes what holds something else when a call finds variables as they were loaded.
     pub fn remembers(&mut self, operation: &'static str, what: String) {
-        self.remembering.entry(operation).or_insert((self.case, what));
+        self.remembering.entry(operation).or_insert((self.case, self.during.clone(), what));
     }
 
     /// Of values that nobody gave and the present call used: in how many calls it was tried already whether results hang on them, of that of which
@@ -326,7 +327,7 @@ impl Record {
             format!("{} calls, run again with blocks, warps and lanes in another order", self.reordered());
         let differs = self.unordered.iter().next();
         let differs =
-            differs.map(|(operation, (_, of))| format!("{operation} gives another `{}`", of.buffer));
+            differs.map(|(operation, (.., of))| format!("{operation} gives another `{}`", of.buffer));
         let stops =
             self.stopped.keys().next().map(|operation| format!("{operation} does not come to its end"));
         let differs = stops.or(differs);
@@ -396,9 +397,10 @@ impl Record {
                 ..finding_about(&about, "printed", dimension, Outcome::Pass, note, message, None)
             });
         }
-        for (operation, (case, Differing { buffer, how })) in &self.unordered {
+        for (operation, (case, during, Differing { buffer, how })) in &self.unordered {
             let message = format!(
-                "{operation} gives another `{buffer}` when blocks, warps and lanes run in another order, as they may on a GPU at any time{how}"
+                "{operation} gives another `{buffer}` when blocks, warps and lanes run in another order, as they may on a GPU at any time, first in \
+                 {during}{how}"
             );
             let about = format!("{SANITIZER}{operation}");
             let (dimension, minor) = (Dimension::Stability, Severity::Minor);
@@ -407,9 +409,10 @@ impl Record {
                 ..failed(&about, "same_in_any_order", dimension, minor, message, "order_dependent")
             });
         }
-        for (operation, (case, why)) in &self.stopped {
+        for (operation, (case, during, why)) in &self.stopped {
             let message = format!(
-                "{operation} does not come to its end when blocks, warps and lanes run in another order, as they may on a GPU at any time: {why}"
+                "{operation} does not come to its end when blocks, warps and lanes run in another order, as they may on a GPU at any time, \
+                 first in {during}: {why}"
             );
             let about = format!("{SANITIZER}{operation}");
             let (dimension, critical) = (Dimension::Correctness, Severity::Critical);
@@ -418,10 +421,10 @@ impl Record {
                 ..failed(&about, "ends_in_any_order", dimension, critical, message, "order_dependent")
             });
         }
-        for (operation, (case, what)) in &self.remembering {
+        for (operation, (case, during, what)) in &self.remembering {
             let message = format!(
                 "{operation} comes to another `{what}` when variables of the module hold what they did when it was loaded: what is kept between \
-                 calls belongs into a state"
+                 calls belongs into a state; first in {during}"
             );
             let about = format!("{SANITIZER}{operation}");
             let (dimension, critical) = (Dimension::Correctness, Severity::Critical);

@@ -397,9 +397,9 @@ fn calls_are_made_in_another_order_where_that_may_matter_and_else_sometimes() {
     assert_eq!(reordered("red.global.add.u32 [%rd0], %r1;"), 15);
 }
 
-/// What a kernel of two warps answers whose body this is, in a second call, and what it is found to do. `%rd0` are the probabilities, `%rd1` is a
-/// scratch of 4 bytes, `kept` a variable that is 0 at first. In `%r0` is the warp, `%p0` holds for its first lane.
-fn second_answer(body: &str) -> (Result<f64, Trouble>, Vec<(String, Severity)>) {
+/// A device with a kernel of two warps whose body this is. `%rd0` are the probabilities, `%rd1` is a scratch of 4 bytes, `kept` a variable that is 0
+/// at first. In `%r0` is the warp, `%p0` holds for its first lane.
+fn two_warps(body: &str) -> Emulated {
     let ptx = format!(
         ".version 7.0\n.target sm_80\n.address_size 64\n.global .align 4 .u32 kept = 0;\n.visible .entry k(.param .u64 p0, .param .u64 p1) {{\n\
          .reg .b32 %r<8>; .reg .f32 %f<4>; .reg .b64 %rd<8>; .reg .pred %p<4>;\n\
@@ -408,7 +408,12 @@ fn second_answer(body: &str) -> (Result<f64, Trouble>, Vec<(String, Severity)>) 
     );
     let launch = "block = [64]\narguments = [\"probs\", \"memo\"]\n\
                   [operation.softmax_topk]\nscratch.memo = { dtype = \"int32\", elements = \"1\" }";
-    let mut device = one_kernel(launch, &ptx);
+    one_kernel(launch, &ptx)
+}
+
+/// What such a kernel answers in a second call, and what it is found to do.
+fn second_answer(body: &str) -> (Result<f64, Trouble>, Vec<(String, Severity)>) {
+    let mut device = two_warps(body);
     device.begin(0);
     drop(ask(&mut device, &[0.0; 2], 1));
     device.begin(2);
@@ -500,6 +505,32 @@ fn results_may_not_hang_on_what_calls_leave_behind() {
         [Severity::Critical],
         "{found:?}"
     );
+}
+
+#[test]
+fn what_an_operation_does_is_told_with_its_first_call_and_device() {
+    let first = "atom.global.inc.u32 %r2, [%rd2], 1; setp.eq.u32 %p1, %r2,";
+    let differs = format!("{first} 0; @%p1 st.global.f32 [%rd0], %f0;");
+    let stops = format!("{first} %r0; @%p1 st.global.f32 [%rd0], 2.0; @%p1 bra E; trap;");
+    let remembers = "setp.ne.u32 %p1, %r0, 0; @%p1 bra E; ld.global.u32 %r2, [%rd2]; cvt.rn.f32.u32 %f1, %r2;
+        st.global.f32 [%rd0], %f1; add.u32 %r2, %r2, 1; st.global.u32 [%rd2], %r2;";
+    for (body, check) in [
+        (differs.as_str(), "same_in_any_order"),
+        (&stops, "ends_in_any_order"),
+        (remembers, "same_in_a_new_module"),
+    ] {
+        let mut device = two_warps(body);
+        device.run_on(2);
+        for case in [0, 2] {
+            device.begin(case);
+            drop(ask(&mut device, &[0.0; 2], 1));
+        }
+        let findings = device.findings(&[]);
+        let finding = findings.iter().find(|finding| finding.check == check);
+        let message = &finding.unwrap_or_else(|| panic!("no {check} in {findings:#?}")).message;
+        let call = "first in softmax_topk of float32(1, 1, 2), 1, on 2 multiprocessors";
+        assert!(message.contains(call), "{message}");
+    }
 }
 
 #[test]
