@@ -120,16 +120,11 @@ impl Place {
 
     /// `tribunal judge`, without what takes longest.
     fn judge(&self, folders: impl IntoIterator<Item = PathBuf>) -> Command {
-        self.judge_at_a_time("1", folders)
-    }
-
-    /// The same, so many at a time.
-    fn judge_at_a_time(&self, jobs: &str, folders: impl IntoIterator<Item = PathBuf>) -> Command {
         let mut command = program();
         command
             .arg("--store")
             .arg(self.store())
-            .args(["judge", "--effort", "quick", "--no-measurements", "--no-controls", "--jobs", jobs])
+            .args(["judge", "--effort", "quick", "--no-measurements", "--no-controls", "--jobs", "1"])
             .args(folders)
             .current_dir(self.folder.path())
             .env("TMPDIR", self.folder.path().join("tmp"))
@@ -483,7 +478,7 @@ fn one_process_holds_no_more_after_many_judgings() {
         copy(model, &format!("copy-{index}"), folder.path());
     }
     let mut court = place
-        .judge_at_a_time("2", [folder.path().to_owned()])
+        .judge([folder.path().to_owned()])
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()

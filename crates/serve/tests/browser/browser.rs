@@ -3,8 +3,8 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use serde_json::{Value, json};
 
@@ -12,6 +12,9 @@ use serde_json::{Value, json};
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 
 static SKIPPED: AtomicUsize = AtomicUsize::new(0);
+
+/// A browser is as much work for a machine as all other tests: one at a time.
+static TURN: Mutex<()> = Mutex::new(());
 
 /// A page to be looked at.
 pub(crate) struct Page {
@@ -80,6 +83,7 @@ impl Browser {
 
     /// One of the programs beside this file: an order as JSON, and a result a line.
     fn run(&self, program: &str, mut order: Value, mut act: impl FnMut(&str)) -> Vec<Seen> {
+        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         order["chromium"] = json!(self.chromium);
         order["shots"] = json!(std::env::var_os("TRIBUNAL_SHOTS").map(PathBuf::from));
         let mut child = Command::new(&self.python)
