@@ -3,7 +3,7 @@
 mutant is judged as a submission is. Needs no GPU and no compiler, only the program:
 
     cargo build --release -p tribunal
-    python3 benches/mutants.py --out DIR                          # two challenges, 40 mutants each: ten minutes
+    python3 benches/mutants.py --out DIR                          # two challenges, 40 mutants each: five minutes
     python3 benches/mutants.py --challenge layer_norm_backward --count 200 --seed 7 --out DIR
 
 Mutants are made in the committed PTX of `crates/kernels/cuda`: a comparison takes or leaves equality, a branch is gone or goes the
