@@ -139,6 +139,9 @@ def trial(program, challenge, count, seed, work):
         verdict = with_instead(mutant, mutant["now"])
         failed = [one for one in verdict["findings"] if one["outcome"] == "fail" and one["dimension"] != "code"]
         fate = verdict["outcome"] if verdict["outcome"] != "accepted" else "noted" if failed else "survived"
+        # What does not start is for a compiler to find.
+        if any(one["case"] == "start" for one in failed):
+            fate = "no PTX"
         # Whoever comes to a trap does not come to the end.
         if fate == "survived" and with_instead(mutant, "trap;")["outcome"] == "accepted":
             fate = "not come to"
