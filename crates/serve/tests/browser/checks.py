@@ -230,7 +230,8 @@ def title(page, expected):
 
 
 def look(page):
-    """What can be seen of a page that is open, as it stands."""
+    """What can be seen of a page that is open, as it stands. Its text may be there before its style is."""
+    page.wait_for_load_state("load")
     return page.evaluate(LOOK, page.viewport_size["width"])
 
 
