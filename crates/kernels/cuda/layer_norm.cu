@@ -15,9 +15,9 @@
 //   layer_norm_backward_T_C         grid: the same;                                             block: 32 to B, a multiple of 32
 //   layer_norm_backward_columns_T   grid: cols / 16, rounded up;                                block: 32 to 512, a multiple of 32
 //   layer_norm_*_plain_f32          grid: rows, or cols / block, rounded up;                    block: 32 to 1024, a multiple of 32
-// T_C, C the most columns: rows of up to C columns, a multiple of 32 bytes, at a multiple of 16 bytes, are held whole, of which more below; all
-// others go as T does. They want so many vectors of 16 bytes a thread (in brackets) to be enough for a row, of a warp for f32_768 (6) and
-// f32_1024 (8), else of the block:
+// T_C, C the most columns: rows of up to C columns, a multiple of 32 bytes, at a multiple of 16 bytes, are held whole, of which more below, if so
+// many vectors of 16 bytes a thread (in brackets) are enough for a row, of a warp for f32_768 (6) and f32_1024 (8), else of the block. All
+// others are for T: here they end the launch by a trap.
 //   forward    f32_768 (6), f32_1024 (8): B = 128;   f32_4096 (4), f32_8192 (8): B = 256;   f64_4096 (4): B = 512
 //   backward   f32_768 (6), f32_1024 (8): B = 256;   f32_4096 (2), f32_8192 (4): B = 512;   f64_2048 (4): B = 256
 // Shared memory is static but for backward_T_C: sizeof(T) cols (1 + 4 warps) bytes where a warp holds a row, 5 sizeof(T) cols else. No bank conflicts.
@@ -431,9 +431,10 @@ template <typename T, bool WARP> struct Share {
         step = static_cast<long long>(gridDim.x) * (WARP ? warps : 1);
     }
 
-    // Whether rows can be taken so. Else they go by the general way, which takes any.
-    template <int VECTORS, typename... Buffers> __device__ __forceinline__ bool holds(int cols, const Buffers *...buffers) const {
-        return cols % Row<T>::SECTOR == 0 && cols <= VECTORS * stride && (... && (reinterpret_cast<size_t>(buffers) % VECTOR_BYTES == 0));
+    // Ends the launch where rows cannot be taken so: a row would be taken in part, or one as another.
+    template <int VECTORS, typename... Buffers> __device__ __forceinline__ void check(int cols, const Buffers *...buffers) const {
+        const bool aligned = (... && (reinterpret_cast<size_t>(buffers) % VECTOR_BYTES == 0));
+        if (cols % Row<T>::SECTOR != 0 || cols > VECTORS * stride || !aligned) __trap();
     }
 };
 
@@ -472,10 +473,7 @@ __device__ __forceinline__ void forward_held(const T *__restrict__ x, const T *_
     __shared__ T deviations[2 * MAX_WARPS];
     __shared__ __align__(VECTOR_BYTES) T parameters[2][WARP ? VECTORS * LANES * LEN : 1];
     const Share<T, WARP> share;
-    if (!share.template holds<VECTORS>(cols, x, gamma, beta, y)) {
-        forward<T>(x, gamma, beta, y, mean, rstd, rows, cols, eps);
-        return;
-    }
+    share.template check<VECTORS>(cols, x, gamma, beta, y);
     const int begin = share.begin, stride = share.stride;
     const T count = T(1) / cols;
     Held<T, VECTORS> next, scale, bias;
@@ -572,10 +570,7 @@ __device__ __forceinline__ void backward_held(const T *__restrict__ x, const T *
     extern __shared__ __align__(LINE_BYTES) char room[];
     __shared__ T sums[2][2 * MAX_WARPS];
     const Share<T, WARP> share;
-    if (!share.template holds<VECTORS>(cols, x, dy, gamma, dx, partial_dgamma, partial_dbeta)) {
-        backward<T>(x, dy, gamma, mean, rstd, dx, partial_dgamma, partial_dbeta, rows, cols);
-        return;
-    }
+    share.template check<VECTORS>(cols, x, dy, gamma, dx, partial_dgamma, partial_dbeta);
     const int begin = share.begin, stride = share.stride, warps = blockDim.x / LANES;
     T *parameters = reinterpret_cast<T *>(room), *stages = parameters + cols;
     T *own = stages + (WARP ? static_cast<int>(threadIdx.x) / LANES * 4 * cols : 0) + begin;
@@ -657,13 +652,14 @@ __device__ __forceinline__ void backward_held(const T *__restrict__ x, const T *
         g.store(dx + row * cols, begin, stride, cols);
     }
     const long long place = static_cast<long long>(blockIdx.x) * cols;
+    // gamma is still on its way where there was no row.
+    await_copies<0>();
     if constexpr (!WARP) {
         dgamma.store(partial_dgamma + place, begin, stride, cols);
         dbeta.store(partial_dbeta + place, begin, stride, cols);
         return;
     }
     // Where its rows were, each warp leaves its sums; they are added up in the order of warps.
-    await_copies<0>();
     dgamma.store(own - begin, begin, stride, cols);
     dbeta.store(own - begin + cols, begin, stride, cols);
     __syncthreads();
