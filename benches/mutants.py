@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """How many defects a verdict finds that nobody thought of: one instruction of the bar's kernels in CUDA is another, and each such
-mutant is judged as a submission is. Needs no GPU and no compiler, only the program:
+mutant is judged as a submission is. Needs no GPU, and a compiler (clang-19) for the KV cache alone; only the program:
 
     cargo build --release -p tribunal
-    python3 benches/mutants.py --out DIR                          # two challenges, 40 mutants each: five minutes
+    python3 benches/mutants.py --out DIR                          # three challenges, 40 mutants each
     python3 benches/mutants.py --challenge layer_norm_backward --count 200 --seed 7 --out DIR
 
-Mutants are made in the committed PTX of `crates/kernels/cuda`: a comparison takes or leaves equality, a branch is gone or goes the
+Mutants are made in the committed PTX of `crates/kernels/cuda`, and for the KV cache, which has kernels beside those, in what clang makes of
+its source by the flags that the verdict on it names: a comparison takes or leaves equality, a branch is gone or goes the
 other way, a store, barrier or copy is gone, a constant is one more or less, a sum is a difference, an operand is left out. Each line
-of each kernel has the same chance; kernels called plain are there to be read and launched by nobody. `DIR/mutants.jsonl` has a line
+of each kernel has the same chance, but for kernels that the submission never launches. `DIR/mutants.jsonl` has a line
 for each, `DIR/mutants.md` the counts and who survived. Not every mutant is a defect: a maximum that is off by one in how many rows
 are taken at once changes nothing that an answer, the memory or another order could show.
 """
@@ -29,8 +30,9 @@ import tempfile
 import time
 
 HOUSE = pathlib.Path(__file__).resolve().parent.parent
-# Submissions of the bar's kernels alone. A KV cache has others beside them, of which no PTX is in the tree.
-KERNELS = {"layer_norm_backward": "layer_norm", "fused_softmax_topk": "softmax_topk"}
+# Of submissions of the bar's kernels alone, the name of their PTX.
+KERNELS = {"layer_norm_backward": "layer_norm", "fused_softmax_topk": "softmax_topk", "kv_cache": None}
+HEADERS = HOUSE / "crates/runner/src/build/cuda/include"
 
 # Comparisons that differ where both sides are equal, or are each other's contrary.
 OTHERWISE = {"lt": "le", "le": "lt", "gt": "ge", "ge": "gt", "eq": "ne", "ne": "eq", "ltu": "leu", "leu": "ltu", "gtu": "geu",
@@ -42,14 +44,16 @@ BITS = {"f16": "b16", "bf16": "b16", "f16x2": "b32", "bf16x2": "b32"}
 
 
 def instructions(ptx):
-    """Of each: its line in the PTX, its kernel, its line of source, and its text."""
+    """Of each: its line in the PTX, its kernel, its file and line of source, and its text."""
+    named = re.findall(r'\t\.file\t(\d+) "(.*?)"', "\n".join(ptx))
+    files = {number: os.path.normpath(name) for number, name in named}
     kernel = source = None
     for number, line in enumerate(ptx):
         if named := re.match(r"\S.*\.(?:entry|func)\s+(?:\(.*?\)\s*)?([\w$]+)", line):
             kernel = named[1]
-        elif place := re.match(r"\t\.loc\t\d+ (\d+)", line):
-            source = int(place[1])
-        elif re.match(r"\t(@!?%p\d+ )?[a-z][\w.:]*( .*)?;$", line) and not re.search(r"\bld\.param|\bret;|\bcall", line):
+        elif place := re.match(r"\t\.loc\t(\d+) (\d+)", line):
+            source = files.get(place[1], ""), int(place[2])
+        elif source and re.match(r"\t(@!?%p\d+ )?[a-z][\w.:]*( .*)?;$", line) and not re.search(r"\bld\.param|\bret;|\bcall", line):
             yield number, kernel, source, " ".join(line.split())
 
 
@@ -94,18 +98,33 @@ def mutants(text):
         yield "constant", to(rest=rest.replace(found[0], "0f" + struct.pack(">f", other).hex().upper()))
 
 
-def draw(ptx, count, rng):
+def draw(ptx, launched, count, rng):
     """So many of all there could be, from as many lines of source as there are."""
     places = collections.defaultdict(list)
+    idle = set(re.findall(r"(?m)^\S.*\.entry\s+([\w$]+)", "\n".join(ptx))) - launched
     for number, kernel, source, text in instructions(ptx):
-        if "plain" not in kernel and (options := list(mutants(text))):
+        if kernel not in idle and (options := list(mutants(text))):
             places[kernel, source].append((number, text, options))
     order = sorted(places)
     rng.shuffle(order)
-    for kernel, source in order[:count]:
-        number, was, options = rng.choice(places[kernel, source])
+    for kernel, (file, line) in order[:count]:
+        number, was, options = rng.choice(places[kernel, (file, line)])
         change, now = rng.choice(options)
-        yield {"ptx_line": number + 1, "kernel": kernel, "line": source, "change": change, "was": was, "now": now}
+        yield {"ptx_line": number + 1, "kernel": kernel, "file": file, "line": line, "change": change, "was": was, "now": now}
+
+
+def compiled(program, folder, entry, work):
+    """What a verdict's compiler makes of a submission, by the flags that the verdict names."""
+    host = verdict(program, folder, work / "compiled")["submission"]["host"]
+    named = re.fullmatch(r".*clang version (\d+)\S*(?: \(.*?\))? (-x .*)", host)
+    if not named:
+        sys.exit(f"{folder.name}: compiled by {host}, which this program cannot ask: apt-get install clang-19")
+    command = [f"clang-{named[1]}", *shlex.split(named[2]), f"-I{HEADERS}", "-I.", entry, "-o", "-"]
+    ran = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    if ran.returncode:
+        sys.exit(f"{shlex.join(command)}: {ran.stderr.strip()}")
+    # What debuggers read comes last, and the names of files are among it.
+    return "\n".join([ran.stdout.split("\t.section")[0], *re.findall(r"(?m)^\t\.file\t.*", ran.stdout)])
 
 
 def judge(program, folder, manifest, ptx):
@@ -113,7 +132,11 @@ def judge(program, folder, manifest, ptx):
     folder.mkdir()
     (folder / "tribunal.toml").write_text(manifest)
     (folder / "kernel.ptx").write_text("\n".join(ptx))
-    command = [program, "judge", folder, "--store", folder / "store", "--json", "--jobs", "1", "--no-controls", "--no-measurements"]
+    return verdict(program, folder, folder)
+
+
+def verdict(program, folder, work):
+    command = [program, "judge", folder, "--store", work / "store", "--json", "--jobs", "1", "--no-controls", "--no-measurements"]
     ran = subprocess.run(command, capture_output=True, text=True)
     try:
         return json.loads(ran.stdout)
@@ -124,8 +147,13 @@ def judge(program, folder, manifest, ptx):
 def trial(program, challenge, count, seed, work):
     """Mutants of a challenge's kernels, each with what became of it."""
     folder = HOUSE / "specimens" / challenge / "cuda-reference"
-    manifest = re.sub(r'(?m)^entry = .*', 'entry = "kernel.ptx"', (folder / "tribunal.toml").read_text())
-    ptx = (HOUSE / "crates/kernels/cuda" / KERNELS[challenge]).with_suffix(".ptx").read_text().split("\n")
+    manifest = (folder / "tribunal.toml").read_text()
+    if KERNELS[challenge]:
+        ptx = (HOUSE / "crates/kernels/cuda" / KERNELS[challenge]).with_suffix(".ptx").read_text()
+    else:
+        ptx = compiled(program, folder, re.search(r'(?m)^entry = "(.*)"', manifest)[1], work)
+    ptx = ptx.split("\n")
+    manifest = re.sub(r"(?m)^compiler = .*\n", "", re.sub(r"(?m)^entry = .*", 'entry = "kernel.ptx"', manifest))
     honest = judge(program, work / f"{challenge}-unchanged", manifest, ptx)
     if honest["outcome"] != "accepted":
         sys.exit(f"{challenge}: the kernels as they are come to: {honest['outcome']}")
@@ -148,7 +176,8 @@ def trial(program, challenge, count, seed, work):
         return {"challenge": challenge, **mutant, "fate": fate, "score": verdict["score"],
                 "finding": failed[0]["id"] if failed else None, "suspects": sorted({one["suspect"] for one in failed if "suspect" in one})}
 
-    drawn = list(draw(ptx, count, random.Random(f"{challenge} {seed}")))
+    launched = set(re.findall(r'(?m)^kernel = "(.*)"', manifest))
+    drawn = list(draw(ptx, launched, count, random.Random(f"{challenge} {seed}")))
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         for done, result in enumerate(pool.map(of, drawn), 1):
             print(f"\r{challenge}: {done} of {len(drawn)}", end="", file=sys.stderr, flush=True)
@@ -170,8 +199,8 @@ def page(results, took_s):
             its = [result["fate"] for result in results if result[of] == value]
             lines.append(f"| {value} | {len(its)} | {' | '.join(str(its.count(fate)) for fate in fates)} |")
         lines.append("")
-    lines += ["## Who survived", "", "| kernel | line | was | now | |", "|---|--:|---|---|---|"]
-    lines += [f"| `{result['kernel']}` | {result['line']} | `{result['was']}` | {'`' + result['now'] + '`' if result['now'] else 'nothing'} |"
+    lines += ["## Who survived", "", "| kernel | line | was | now | |", "|---|---|---|---|---|"]
+    lines += [f"| `{result['kernel']}` | {result['file']}:{result['line']} | `{result['was']}` | {'`' + result['now'] + '`' if result['now'] else 'nothing'} |"
               f" {'not come to' if result['fate'] == 'not come to' else ''} |"
               for result in results if result["fate"] in ("survived", "not come to")]
     return "\n".join(lines) + "\n"
@@ -179,7 +208,7 @@ def page(results, took_s):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--challenge", action="append", choices=KERNELS, help="this one only; may be given again [default: both]")
+    parser.add_argument("--challenge", action="append", choices=KERNELS, help="this one only; may be given again [default: all three]")
     parser.add_argument("--count", type=int, default=40, help="mutants of each [default: 40]")
     parser.add_argument("--seed", type=int, default=1, help="which ones are drawn [default: 1]")
     parser.add_argument("--program", default=HOUSE / "target/release/tribunal", help="[default: target/release/tribunal]")

@@ -10,7 +10,7 @@ use super::answer::{Answer, Invalid};
 use super::denominators::Denominator;
 use super::oracle::{Row, TINY, Winners};
 use super::problem::Problem;
-use super::selections::Selection;
+use super::selections::{Best, Selection};
 use crate::compare::{Expected, compare};
 use crate::lead::{Lead, shorten};
 use tribunal_contract::{DType, Tensor};
@@ -67,13 +67,15 @@ impl<'a> Wrong<'a> {
         let repeats =
             |seen: &Seen<'_>| matches!(self.answer.invalid(seen.row, vocab), Some(Invalid::Again { .. }));
         let repeats = rows.iter().any(repeats);
+        let best: Vec<Best> =
+            rows.iter().map(|seen| Best::of(self.problem, seen.row, seen.least())).collect();
         let (mut leads, mut is_sure) = (Vec::new(), false);
-        for selection in Selection::all().filter(|_| vocab <= LONGEST) {
+        for selection in Selection::all() {
             let admits = |seen: &Seen<'_>| selection.admits(self.answer.indices(seen.row), vocab, seen.row);
             if repeats && !selection.may_repeat() || !rows.iter().all(admits) {
                 continue;
             }
-            if let Some(lost) = self.lost_by(&rows, selection) {
+            if let Some(lost) = self.lost_by(&rows, &best, selection) {
                 add(&mut leads, selection.suspect(), format!("it selects as if {}", selection.says()));
                 is_sure |= lost >= selection.least_lost();
             }
@@ -87,10 +89,10 @@ impl<'a> Wrong<'a> {
     }
 
     /// How many winners were lost if they were selected in this way, which would not be right.
-    fn lost_by(&self, rows: &[Seen<'_>], selection: Selection) -> Option<usize> {
+    fn lost_by(&self, rows: &[Seen<'_>], best: &[Best], selection: Selection) -> Option<usize> {
         let (mut telling, mut lost) = (false, 0);
-        for seen in rows {
-            let due = selection.winners(self.problem, seen.row);
+        for (seen, best) in rows.iter().zip(best) {
+            let due = selection.winners(best, self.problem.k)?;
             // What is left to chance says nothing, nor do masks.
             if due.iter().filter(|logit| logit.is_finite()).count() < selection.least_known().min(due.len()) {
                 return None;
@@ -197,6 +199,11 @@ impl Seen<'_> {
             }
         }
         common
+    }
+
+    /// The least logit that is named.
+    fn least(&self) -> f64 {
+        self.named.iter().copied().fold(f64::INFINITY, f64::min)
     }
 
     fn is_lse(&self, lse: f64, due: f64) -> bool {

@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-use super::oracle::largest;
 use super::problem::Problem;
 
 /// A part of a row that an implementation looks at, because of a defect.
@@ -86,6 +85,31 @@ pub(super) enum Selection {
     },
 }
 
+/// The largest logits of a row, in descending order, and where they stand. What is selected wrongly is as a rule not much smaller than what is
+/// selected rightly: few entries have to be looked at to tell one way from another.
+pub(super) struct Best {
+    entries: Vec<(f64, usize)>,
+    row: usize,
+    vocab: usize,
+}
+
+impl Best {
+    /// Those of a row that are not below `least`.
+    pub(super) fn of(problem: &Problem, row: usize, least: f64) -> Self {
+        let logits = problem.row(row).iter().copied().zip(0..);
+        let mut entries: Vec<(f64, usize)> = logits.filter(|(logit, _)| *logit >= least).collect();
+        entries.sort_unstable_by(|(a, _), (b, _)| b.total_cmp(a));
+        Self { entries, row, vocab: problem.vocab() }
+    }
+
+    /// The largest of those that are taken, if there are k.
+    fn first(&self, k: usize, mut is_taken: impl FnMut(usize) -> bool) -> Option<Vec<f64>> {
+        let taken = self.entries.iter().filter(|(_, entry)| is_taken(*entry)).map(|(logit, _)| *logit);
+        let first: Vec<f64> = taken.take(k).collect();
+        (first.len() == k).then_some(first)
+    }
+}
+
 impl Selection {
     /// Every way that is known.
     pub(super) fn all() -> impl Iterator<Item = Self> {
@@ -101,12 +125,12 @@ impl Selection {
 
     /// Whether a row's indices can have come about in this way: enough to save the work of looking closer.
     pub(super) fn admits(self, indices: &[i64], vocab: usize, row: usize) -> bool {
-        let at_most = |keeps: usize, worker: &dyn Fn(usize) -> usize| {
-            let mut counts = std::collections::HashMap::new();
-            indices.iter().filter_map(|&index| usize::try_from(index).ok()).all(|index| {
-                let count = counts.entry(worker(index)).or_insert(0);
-                *count += 1;
-                *count <= keeps
+        let at_most = |keeps: usize, workers: usize, worker: &dyn Fn(usize) -> usize| {
+            let mut counts = vec![0; workers];
+            let entries = indices.iter().filter_map(|&index| usize::try_from(index).ok());
+            entries.map(worker).filter(|&worker| worker < workers).all(|worker| {
+                counts[worker] += 1;
+                counts[worker] <= keeps
             })
         };
         match self {
@@ -115,36 +139,49 @@ impl Selection {
                 indices.iter().all(|&index| usize::try_from(index).is_ok_and(|index| range.contains(&index)))
             }
             Self::Diagonal(_) => true,
-            Self::PerLane { workers, keeps } => at_most(keeps, &|index| index % workers),
-            Self::PerChunk { workers, keeps } => at_most(keeps, &|index| index / vocab.div_ceil(workers)),
+            Self::PerLane { workers, keeps } => at_most(keeps, workers, &|index| index % workers),
+            Self::PerChunk { workers, keeps } => {
+                at_most(keeps, workers, &|index| index / vocab.div_ceil(workers))
+            }
         }
     }
 
-    /// The logits that are taken for the winners of a row: rank by rank where that is telling, NaN for what is left to
-    /// chance.
-    pub(super) fn winners(self, problem: &Problem, row: usize) -> Vec<f64> {
-        let (logits, k) = (problem.row(row), problem.k);
-        let mut winners = match self {
-            Self::Of(part) => largest(part.of(problem, row).iter().copied(), k),
-            Self::Diagonal(workers) => (0..k.min(workers))
-                .map(|lane| {
-                    let own = largest(logits.iter().skip(lane).step_by(workers).copied(), lane + 1);
-                    own.get(lane).copied().unwrap_or(f64::NAN)
-                })
-                .collect(),
-            Self::PerLane { workers, keeps } => {
-                let kept = (0..workers)
-                    .flat_map(|lane| largest(logits.iter().skip(lane).step_by(workers).copied(), keeps));
-                largest(kept, k)
-            }
-            Self::PerChunk { workers, keeps } => {
-                let share = logits.len().div_ceil(workers);
-                let kept = logits.chunks(share).flat_map(|chunk| largest(chunk.iter().copied(), keeps));
-                largest(kept, k)
-            }
+    /// The k logits that are taken for the winners of a row: rank by rank where that is telling, NaN for what is left to chance. None where
+    /// one of them is not among the `best` of the row.
+    pub(super) fn winners(self, best: &Best, k: usize) -> Option<Vec<f64>> {
+        let vocab = best.vocab;
+        let first_of_each = |keeps: usize, workers: usize, worker: &dyn Fn(usize) -> usize| {
+            let mut counts = vec![0; workers];
+            best.first(k, |entry| {
+                let count = &mut counts[worker(entry)];
+                *count += 1;
+                *count <= keeps
+            })
         };
-        winners.resize(k, f64::NAN);
-        winners
+        match self {
+            Self::Of(part) => {
+                let range = part.range(vocab, best.row);
+                best.first(k, |entry| range.contains(&entry))
+            }
+            Self::Diagonal(workers) => {
+                let mut counts = vec![0; workers];
+                let mut winners = vec![f64::NAN; k];
+                for &(logit, entry) in &best.entries {
+                    let lane = entry % workers;
+                    counts[lane] += 1;
+                    if lane < k && counts[lane] == lane + 1 {
+                        winners[lane] = logit;
+                    }
+                }
+                let has = |lane: usize| vocab.saturating_sub(lane).div_ceil(workers) > lane;
+                let is_known = (0..k.min(workers)).all(|lane| !winners[lane].is_nan() || !has(lane));
+                is_known.then_some(winners)
+            }
+            Self::PerLane { workers, keeps } => first_of_each(keeps, workers, &|entry| entry % workers),
+            Self::PerChunk { workers, keeps } => {
+                first_of_each(keeps, workers, &|entry| entry / vocab.div_ceil(workers))
+            }
+        }
     }
 
     /// Whether an entry may be named twice: only what is left to chance can be anything.
@@ -193,6 +230,9 @@ impl Selection {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
+    use super::super::oracle::largest;
     use super::*;
     use tribunal_contract::DType;
 
@@ -212,14 +252,18 @@ mod tests {
         assert_eq!(Part::First(256).of(&problem, 0), problem.row(0));
     }
 
+    fn winners(selection: Selection, problem: &Problem, row: usize) -> Option<Vec<f64>> {
+        selection.winners(&Best::of(problem, row, f64::NEG_INFINITY), problem.k)
+    }
+
     #[test]
     fn a_diagonal_takes_one_of_each_worker() {
         let logits = [9.0, 1.0, 8.0, 2.0, 7.0, 3.0, 6.0, 4.0];
         let problem = Problem::new(DType::Float32, &[1, 1, 8], 2, &logits);
-        assert_eq!(Selection::Diagonal(2).winners(&problem, 0), [9.0, 3.0]);
-        let starved = Selection::PerLane { workers: 4, keeps: 1 }.winners(&problem, 0);
-        assert_eq!(starved, [9.0, 8.0]);
-        assert_eq!(Selection::PerChunk { workers: 2, keeps: 1 }.winners(&problem, 0), [9.0, 7.0]);
+        assert_eq!(winners(Selection::Diagonal(2), &problem, 0).unwrap(), [9.0, 3.0]);
+        let starved = winners(Selection::PerLane { workers: 4, keeps: 1 }, &problem, 0);
+        assert_eq!(starved.unwrap(), [9.0, 8.0]);
+        assert_eq!(winners(Selection::PerChunk { workers: 2, keeps: 1 }, &problem, 0).unwrap(), [9.0, 7.0]);
     }
 
     #[test]
@@ -227,8 +271,49 @@ mod tests {
         let problem = problem(64, 5);
         let right = largest(problem.row(0).iter().copied(), 5);
         for workers in [2, 8] {
-            assert_eq!(Selection::PerLane { workers, keeps: 8 }.winners(&problem, 0), right);
-            assert_eq!(Selection::PerChunk { workers, keeps: 8 }.winners(&problem, 0), right);
+            for selection in
+                [Selection::PerLane { workers, keeps: 8 }, Selection::PerChunk { workers, keeps: 8 }]
+            {
+                assert_eq!(winners(selection, &problem, 0).unwrap(), right);
+            }
+        }
+    }
+
+    proptest! {
+        /// Each way takes what it says, worker by worker, and of the best alone the same or nothing.
+        #[test]
+        fn ways_take_what_they_say(
+            row in prop::collection::vec(prop_oneof![-9i8..9, any::<i8>()], 1..200), k in 1..40usize, among in 0..200usize, way in 0..200usize,
+        ) {
+            let k = k.min(row.len());
+            let logits: Vec<f64> = row.iter().map(|&logit| f64::from(logit)).collect();
+            let problem = Problem::new(DType::Float32, &[1, 1, row.len()], k, &logits);
+            let ways: Vec<Selection> = Selection::all().collect();
+            let selection = ways[way % ways.len()];
+            let kept = |workers: usize, keeps: usize, worker: &dyn Fn(usize) -> usize| -> Vec<f64> {
+                let own = |which: usize| (0..row.len()).filter(move |&entry| worker(entry) == which);
+                (0..workers).flat_map(|which| largest(own(which).map(|entry| logits[entry]), keeps)).collect()
+            };
+            let due = match selection {
+                Selection::Of(part) => largest(part.of(&problem, 0).iter().copied(), k),
+                Selection::Diagonal(workers) => (0..k)
+                    .map(|rank| {
+                        let own = logits.iter().skip(rank).step_by(workers).copied();
+                        if rank < workers { largest(own, rank + 1).get(rank).copied().unwrap_or(f64::NAN) } else { f64::NAN }
+                    })
+                    .collect(),
+                Selection::PerLane { workers, keeps } => largest(kept(workers, keeps, &|entry| entry % workers).into_iter(), k),
+                Selection::PerChunk { workers, keeps } => {
+                    largest(kept(workers, keeps, &|entry| entry / row.len().div_ceil(workers)).into_iter(), k)
+                }
+            };
+            let bits = |values: &[f64]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
+            let due = (due.len() == k).then(|| bits(&due));
+            prop_assert_eq!(winners(selection, &problem, 0).map(|winners| bits(&winners)), due.clone());
+            let least = logits[among % logits.len()];
+            let of_few = selection.winners(&Best::of(&problem, 0, least), k).map(|winners| bits(&winners));
+            let above = due.filter(|due| due.iter().all(|&bits| !(f64::from_bits(bits) < least)));
+            prop_assert_eq!(of_few, above);
         }
     }
 }

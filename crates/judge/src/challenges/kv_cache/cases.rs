@@ -51,6 +51,7 @@ static KINDS: &[Kind] = {
         kind(Stability, "outliers", Chunks, Outliers),
         kind(Stability, "alike", Chunks, Alike),
         kind(Stability, "low", Prefill, Low),
+        kind(Stability, "low_decode", Decode, Low),
         kind(Stability, "uneven", Chunks, Uneven),
         kind(Batch, "ragged", Ragged, Normal),
         on_few(kind(Batch, "decode", Decode, FewChannels)),
@@ -90,8 +91,8 @@ static LISTINGS: &[Listing] = {
             1x3x4x2x16x24p7x14/b32 1x2x4x2x16x24p32x2/b32 1x2x12x3x100x12/b32 1x1x9x1x160x6/b32 1x2x4x2x20x12/b16"),
         // Heads of the usual sizes, and how many share one of keys, in every format: kernels have code of their own for each.
         Listing(Standard, "shapes/tokens", "1x2x5x1x64x12/b16 1x2x5x1x128x12p4x6/b16 1x2x3x1x24x12/b16 1x1x8x1x40x12/b16 1x2x2x2x16x12/b16 \
-            1x2x5x1x64x12/b8 1x2x5x1x128x12p4x6/b8 1x2x3x1x24x12/b8 1x1x8x1x96x12/b8 1x2x2x2x16x12/b8 \
-            1x2x5x1x64x12/b4 1x2x5x1x128x12p4x6/b4 1x2x3x1x24x12/b4 1x1x8x1x96x12/b4 1x2x2x2x16x12/b4 \
+            1x2x5x1x64x12/b8 1x2x5x1x128x12p4x6/b8 1x2x3x1x24x12/b8 1x1x8x1x192x12/b8 1x2x2x2x16x12/b8 \
+            1x2x5x1x64x12/b4 1x2x5x1x128x12p4x6/b4 1x2x3x1x24x12/b4 1x1x8x1x256x12/b4 1x2x2x2x16x12/b4 \
             1x2x5x1x64x12p4x6/b32 1x2x7x1x128x12/b32 1x1x4x1x256x8/b16"),
         Listing(Standard, "shapes/ragged", "4x7x3x1x6x20/b32 1x5x12x4x80x20p16x10/b32"),
         // Heads that are no whole number of words of codes. They are small, so that what is left over is much of them.
@@ -118,6 +119,8 @@ static LISTINGS: &[Listing] = {
             1x1x4x2x128x32p8x4/b8 1x1x4x2x128x32p8x4/b4"),
         Listing(Standard, "stability/alike", "1x2x4x2x16x32/b32 1x2x4x2x16x32/b16"),
         Listing(Standard, "stability/low", "1x2x4x2x16x24/b32 1x2x4x2x16x24/b16 1x2x4x2x16x24/b8 1x2x4x2x16x24/b4"),
+        // What is put together of parts of a long context begins with a maximum of its own.
+        Listing(Standard, "stability/low_decode", "1x1x2x1x64x520/b32 1x1x2x1x128x520p16x33/b16 1x1x2x1x16x520/b8 1x1x2x1x128x520p16x33/b4"),
         Listing(Standard, "stability/uneven", "1x2x6x3x32x32/b32 1x2x6x3x32x32/b16 1x2x6x3x32x32/b8 1x2x6x3x32x32/b4"),
         Listing(Quick, "batch/ragged", "2x3x4x2x16x24/b32"),
         Listing(Standard, "batch/ragged", "1x4x8x1x16x24/b32 2x3x4x2x32x24/b16 2x3x4x2x32x24/b8 2x3x4x2x32x24/b4"),
@@ -145,9 +148,10 @@ static LISTINGS: &[Listing] = {
         Listing(Standard, "scale/prefill", "1x1x4x2x64x360/b32 1x1x2x1x128x450p16x30/b32"),
         Listing(Standard, "scale/ragged", "2x8x8x2x64x40p16x24/b32"),
         Listing(Standard, "adversarial/directions", "1x32x8x4x16x16/b32 1x32x8x4x16x16/b16 1x32x8x4x16x16/b8 1x32x8x4x16x16/b4"),
-        Listing(Standard, "scale/decode", "1x2x4x2x32x2100/b32 1x2x2x1x32x2100p16x180/b32 1x1x2x1x64x1100/b32 1x2x2x1x32x2100/b16 \
-            1x1x2x1x32x1100p16x69/b16 1x1x2x1x16x1100/b8 1x1x4x2x16x2100p16x132/b8 1x1x4x2x16x4200/b4 1x1x4x2x16x1100p16x69/b4 \
-            1x1x2x1x128x1100/b32 1x1x2x1x64x1100/b16 1x1x2x1x128x1100p16x69/b16 1x1x2x1x128x1100/b8 1x1x2x1x128x1100p16x69/b4"),
+        // Parts of a power of two of tokens are 3 to 16, and of most numbers between some context has so many.
+        Listing(Standard, "scale/decode", "1x2x4x2x32x2100/b32 1x2x2x1x32x2100p16x180/b32 1x1x2x1x64x1380/b32 1x2x2x1x32x2100/b16 \
+            1x1x2x1x32x1380p16x87/b16 1x1x2x1x16x1380/b8 1x1x4x2x16x2100p16x132/b8 1x1x4x2x16x4200/b4 1x1x4x2x16x1380p16x87/b4 \
+            1x1x2x1x128x900/b32 1x1x2x1x64x900/b16 1x1x2x1x128x1600p16x100/b16 1x1x2x1x128x900/b8 1x1x2x1x128x1600p16x100/b4"),
         // Attention of a whole prompt costs the square of its length. Of two sequences of 2000 tokens and twice the heads, emulated, the plainest of
         // honest kernels come to no end that anybody would wait for.
         Listing(Full, "scale/prefill", "1x1x4x2x128x1500/b32"),

@@ -522,7 +522,7 @@ fn in_every_layer(lengths: &[Vec<usize>]) -> Vec<usize> {
 ///
 /// A score `s = q·k / sqrt(D)` is off by the error of its sum; with the exponential and the maximum its weight is off, relative to
 /// itself, by `e`. The output is the mean of the values under the weights `p`, so it moves by `sum p |v - out| e`, and both sums
-/// over the keys have errors of their own.
+/// over the keys have errors of their own. Where keys in few bits leave the weights open, it is still no further off than the furthest value.
 fn attention(keys: &[(&Token, f64)], kv_head: usize, q: &[f64], flaw: Option<Flaw>, attended: &mut Attended) {
     let dim = q.len();
     if keys.is_empty() {
@@ -581,14 +581,15 @@ fn attention(keys: &[(&Token, f64)], kv_head: usize, q: &[f64], flaw: Option<Fla
             element.size += p * value.abs();
             let own = v.step_variance + v.relative_variance_of(i);
             element.variance += p * p * (off.powi(2) * score.variance + own);
+            element.furthest = element.furthest.max(off.powi(2) + own);
             own_variance += p * p * own;
         }
     }
-    for (out, Element { moved, size, variance }) in out.into_iter().zip(elements) {
+    for (out, Element { moved, size, variance, furthest }) in out.into_iter().zip(elements) {
         let budget = moved + sums * (size + out.abs()) + precision.rounded(out);
         attended.values.push(if spoiled { f64::NAN } else { out });
         attended.budget.push(if blurred { f64::INFINITY } else { budget });
-        attended.variance.push(variance);
+        attended.variance.push(variance.min(furthest));
     }
     attended.own_variance.push(own_variance);
 }
@@ -600,8 +601,10 @@ struct Element {
     moved: f64,
     /// The magnitudes that are added up.
     size: f64,
-    /// What storage in few bits causes.
+    /// What storage in few bits causes, as far as that is in proportion to the errors of scores.
     variance: f64,
+    /// What it may cause at most: whatever the weights are, the output is among the values.
+    furthest: f64,
 }
 
 struct Score {

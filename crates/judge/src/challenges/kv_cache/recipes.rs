@@ -22,9 +22,12 @@ pub(super) enum Contents {
     Uneven,
     /// Queries ask of four channels, other ones for each head and token, so that scores are of the usual size and yet sums of four terms. What may
     /// be lost to few bits grows with the terms: of 64 and more in 4 bits it is so much that nothing is too wrong. Keys and values are uniform, as few
-    /// bits lose less of what has no long tail.
+    /// bits lose less of what has no long tail. Keys of one token are up to four times as large as of another, and where keys are
+    /// larger so are values, as numbers with a sign: what is added to all scores alike changes nothing, and what a zero point adds is as large as the scale
+    /// of its token.
     FewChannels,
-    /// All scores are alike and about -130,000, so far down that a maximum must begin at -inf, and so must what is masked.
+    /// All scores are alike and about -130,000, so far down that a maximum must begin at -inf, and so must what is masked. Values are far from zero,
+    /// which is what comes of no weight at all: few bits leave open which keys get it.
     Low,
 }
 
@@ -52,6 +55,9 @@ const PADDING: f64 = 30.0;
 /// Scores of `Low`, and the magnitude of its keys.
 const LOW: f64 = -130_000.0;
 const LOW_KEY: f64 = 100.0;
+
+/// About which the values of `Low` are.
+const LOW_VALUE: f64 = 64.0;
 
 /// Where a number stands.
 struct At<'c> {
@@ -104,7 +110,7 @@ impl Contents {
             }
             Self::Alike => 8.0 + 0.05 * draw.normal(),
             Self::Uneven => at.magnitude() * draw.normal(),
-            Self::FewChannels => ROOT_3 * (2.0 * draw.uniform() - 1.0),
+            Self::FewChannels => [1.0, 0.25, 0.5][at.turn()] * ROOT_3 * (2.0 * draw.uniform() - 1.0),
             // So that scores differ by about 1.
             Self::Low => LOW_KEY * (1.0 + at.root() / LOW * draw.normal()),
             _ => draw.normal(),
@@ -115,7 +121,8 @@ impl Contents {
         match self {
             Self::Uneven if at.position == 0 => at.magnitude() / 32.0 * draw.normal(),
             Self::Uneven => at.magnitude() * draw.normal(),
-            Self::FewChannels => ROOT_3 * (2.0 * draw.uniform() - 1.0),
+            Self::FewChannels => [0.5, -0.5, 0.0][at.turn()] + ROOT_3 * (2.0 * draw.uniform() - 1.0),
+            Self::Low => LOW_VALUE + draw.normal(),
             _ => draw.normal(),
         }
     }
@@ -125,7 +132,8 @@ impl Contents {
             Self::Sharp => 120.0 * draw.normal(),
             Self::Uneven => draw.normal() / at.magnitude(),
             Self::FewChannels if !at.is_asked_of() => 0.0,
-            Self::FewChannels => at.root() / (CHANNELS as f64).sqrt() * draw.normal(),
+            // What they add up to is the size of what a zero point adds.
+            Self::FewChannels => at.root() / (CHANNELS as f64).sqrt() * draw.normal().abs(),
             Self::Low => LOW / LOW_KEY / at.root() * (1.0 + 0.02 * draw.normal()),
             _ => draw.normal(),
         }
@@ -136,6 +144,11 @@ impl At<'_> {
     /// Of a head's numbers in `Uneven`.
     fn magnitude(&self) -> f64 {
         [1.0, 16.0, 0.125][self.head % 3]
+    }
+
+    /// Which of three kinds a token is in `FewChannels`, another for each head.
+    fn turn(&self) -> usize {
+        (self.position + self.head) % 3
     }
 
     /// Whether it is one of the channels in `FewChannels`.

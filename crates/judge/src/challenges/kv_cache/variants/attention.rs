@@ -15,6 +15,14 @@ pub(super) struct Query<'a> {
     pub(super) count: usize,
 }
 
+/// Keys of a part, where parts are put together.
+const PART: usize = 256;
+
+/// The largest code of so many bits with a sign.
+fn half(bits: usize) -> f32 {
+    (1 << (bits - 1)) as f32 - 1.0
+}
+
 impl Query<'_> {
     pub(super) fn answer<R: Real>(&self, cache: &Cache, style: Style, defect: Option<Defect>) -> Vec<f32> {
         let layer = if defect == Some(Defect::OneLayer) { 0 } else { self.layer };
@@ -77,6 +85,12 @@ impl Query<'_> {
                 let bonus = defect == Some(Defect::AddedMask) && from + at <= position;
                 match defect {
                     Some(Defect::MaskedAt(masked)) if from + at > position => R::of(f64::from(masked)),
+                    Some(Defect::ZeroPointForgotten(bits)) if self.count == 1 && cache.bits == bits => {
+                        // A code more is that of the largest, by the largest code.
+                        let step = key.iter().fold(0.0f32, |most, x| most.max(x.abs())) / half(bits);
+                        let sum = self.q.iter().map(|&q| f64::from(q)).sum::<f64>();
+                        score + R::of(f64::from(step * (half(bits) + 1.0)) * sum) * scale
+                    }
                     _ if bonus => score + R::of(1.0),
                     _ => score,
                 }
@@ -101,6 +115,12 @@ impl Query<'_> {
                 let extra = R::of(shift(Shift::Extra));
                 let out = mean(&weights, extra, &seen, style);
                 out.iter().map(|out| out * (1.0 + shift(Shift::Factor)) as f32).collect()
+            }
+            (Some(Defect::PartsFromZero(bits)), _)
+                if self.count == 1 && cache.bits == bits && scores.len() > PART =>
+            {
+                let none = scores.iter().all(|&score| score.exp().wide() == 0.0);
+                if none { vec![0.0; dim] } else { weighted(&scores, largest(&scores), &seen, style) }
             }
             (Some(Defect::WithoutMaximum), _) => weighted(&scores, R::of(0.0), &seen, style),
             (_, Softmax::TwoPasses) => weighted(&scores, largest(&scores), &seen, style),

@@ -132,6 +132,10 @@ enum Defect {
     Oldest(usize),
     /// Sequences of more tokens than so many are attended once, and are zeros from then on.
     MergedOnce(usize),
+    /// Single queries take codes of so many bits, which are kept as unsigned numbers, for what they stand for: half their range is not taken off.
+    ZeroPointForgotten(usize),
+    /// Of single queries in caches of so many bits, parts are put together with a maximum that begins at 0; no weight at all gives zeros.
+    PartsFromZero(usize),
     /// By so many billionths, in caches of so many bits.
     Shifted(Shift, u32, usize),
 }
@@ -233,6 +237,12 @@ pub(super) fn all() -> Variants {
             mutant("heads_cut_to_eights_in_4_bits", Defect::HeadCut(4), None),
             mutant("first_8_parts_merged", Defect::Oldest(8 * 256), None),
             mutant("parts_merged_once", Defect::MergedOnce(512), None),
+            mutant("zero_point_forgotten_in_8_bits", Defect::ZeroPointForgotten(8), None),
+            mutant("zero_point_forgotten_in_4_bits", Defect::ZeroPointForgotten(4), None),
+            mutant("parts_from_maximum_0", Defect::PartsFromZero(32), None),
+            mutant("parts_from_maximum_0_in_16_bits", Defect::PartsFromZero(16), None),
+            mutant("parts_from_maximum_0_in_8_bits", Defect::PartsFromZero(8), None),
+            mutant("parts_from_maximum_0_in_4_bits", Defect::PartsFromZero(4), None),
             mutant("scores_times_1.0000015", Defect::Shifted(Shift::Scale, 1500, 32), Some("scale_off")),
             mutant(
                 "scores_times_1.0012_in_16_bits",
