@@ -3,7 +3,7 @@
 mutant is judged as a submission is. Needs no GPU, and a compiler (clang-19) for the KV cache alone; only the program:
 
     cargo build --release -p tribunal
-    python3 benches/mutants.py --out DIR                          # three challenges, 40 mutants each
+    python3 benches/mutants.py --out DIR                          # three challenges, 40 mutants each: nine minutes
     python3 benches/mutants.py --challenge layer_norm_backward --count 200 --seed 7 --out DIR
 
 Mutants are made in the committed PTX of `crates/kernels/cuda`, and for the KV cache, which has kernels beside those, in what clang makes of
