@@ -136,6 +136,7 @@ def judge(program, folder, manifest, ptx):
 
 
 def verdict(program, folder, work):
+    """The verdict on a submission, with a store of its own."""
     command = [program, "judge", folder, "--store", work / "store", "--json", "--jobs", "1", "--no-controls", "--no-measurements"]
     ran = subprocess.run(command, capture_output=True, text=True)
     try:

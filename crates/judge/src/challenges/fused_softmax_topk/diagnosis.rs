@@ -20,7 +20,7 @@ use tribunal_contract::{DType, Tensor};
 const LOST: std::ops::RangeInclusive<f64> = -104.0..=89.0;
 const KEPT: std::ops::RangeInclusive<f64> = -80.0..=88.0;
 
-/// Rows beyond this length are not compared with every known defect: that would take seconds.
+/// Denominators of rows beyond this length are not compared with every known defect: that would take seconds.
 const LONGEST: usize = 1 << 18;
 
 /// Everything needed to look into one wrong answer.
