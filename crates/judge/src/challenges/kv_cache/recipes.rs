@@ -24,8 +24,11 @@ pub(super) enum Contents {
     /// be lost to few bits grows with the terms: of 64 and more in 4 bits it is so much that nothing is too wrong. Keys and values are uniform, as few
     /// bits lose less of what has no long tail. Keys of one token are up to four times as large as of another, and where keys are
     /// larger so are values, as numbers with a sign: what is added to all scores alike changes nothing, and what a zero point adds is as large as the scale
-    /// of its token.
+    /// of its token. Their mean is 1, so that what is wrong with weights as a whole is seen as well.
     FewChannels,
+    /// The later a token, the higher its score, by about 1 for 8 tokens: each tile of keys brings a larger maximum, to which all before it has to be
+    /// brought. Keys of a token differ little in magnitude, and queries have their signs, so that few bits leave scores what they are.
+    Rising,
     /// All scores are alike and about -130,000, so far down that a maximum must begin at -inf, and so must what is masked. Values are far from zero,
     /// which is what comes of no weight at all: few bits leave open which keys get it.
     Low,
@@ -58,6 +61,10 @@ const LOW_KEY: f64 = 100.0;
 
 /// About which the values of `Low` are.
 const LOW_VALUE: f64 = 64.0;
+
+/// Tokens in which scores of `Rising` grow by 2, from 2 on, and about which its values are.
+const RISE: f64 = 16.0;
+const RISING_VALUE: f64 = 4.0;
 
 /// Where a number stands.
 struct At<'c> {
@@ -113,6 +120,7 @@ impl Contents {
             Self::FewChannels => [1.0, 0.25, 0.5][at.turn()] * ROOT_3 * (2.0 * draw.uniform() - 1.0),
             // So that scores differ by about 1.
             Self::Low => LOW_KEY * (1.0 + at.root() / LOW * draw.normal()),
+            Self::Rising => at.sign() * (1.0 + at.position as f64 / RISE) * (1.0 - 0.25 * draw.uniform()),
             _ => draw.normal(),
         }
     }
@@ -121,8 +129,9 @@ impl Contents {
         match self {
             Self::Uneven if at.position == 0 => at.magnitude() / 32.0 * draw.normal(),
             Self::Uneven => at.magnitude() * draw.normal(),
-            Self::FewChannels => [0.5, -0.5, 0.0][at.turn()] + ROOT_3 * (2.0 * draw.uniform() - 1.0),
+            Self::FewChannels => [1.5, 0.5, 1.0][at.turn()] + ROOT_3 * (2.0 * draw.uniform() - 1.0),
             Self::Low => LOW_VALUE + draw.normal(),
+            Self::Rising => RISING_VALUE + draw.normal(),
             _ => draw.normal(),
         }
     }
@@ -135,6 +144,7 @@ impl Contents {
             // What they add up to is the size of what a zero point adds.
             Self::FewChannels => at.root() / (CHANNELS as f64).sqrt() * draw.normal().abs(),
             Self::Low => LOW / LOW_KEY / at.root() * (1.0 + 0.02 * draw.normal()),
+            Self::Rising => at.sign() * 2.0 / at.root() * (1.25 - 0.25 * draw.uniform()),
             _ => draw.normal(),
         }
     }
@@ -144,6 +154,11 @@ impl At<'_> {
     /// Of a head's numbers in `Uneven`.
     fn magnitude(&self) -> f64 {
         [1.0, 16.0, 0.125][self.head % 3]
+    }
+
+    /// Of a channel in `Rising`, another for each head.
+    fn sign(&self) -> f64 {
+        if (self.channel * self.channel + self.channel / 3 + self.head) % 5 < 2 { -1.0 } else { 1.0 }
     }
 
     /// Which of three kinds a token is in `FewChannels`, another for each head.

@@ -18,6 +18,9 @@ pub(super) struct Query<'a> {
 /// Keys of a part, where parts are put together.
 const PART: usize = 256;
 
+/// Keys of a tile, where weights of one are brought to the maximum of the next.
+const TILE: usize = 32;
+
 /// The largest code of so many bits with a sign.
 fn half(bits: usize) -> f32 {
     (1 << (bits - 1)) as f32 - 1.0
@@ -122,9 +125,12 @@ impl Query<'_> {
                 let none = scores.iter().all(|&score| score.exp().wide() == 0.0);
                 if none { vec![0.0; dim] } else { weighted(&scores, largest(&scores), &seen, style) }
             }
+            (Some(Defect::FactorForgotten(bits)), _) if self.index > 0 && cache.bits == bits => {
+                online(&scores, &seen, dim, TILE, false)
+            }
             (Some(Defect::WithoutMaximum), _) => weighted(&scores, R::of(0.0), &seen, style),
             (_, Softmax::TwoPasses) => weighted(&scores, largest(&scores), &seen, style),
-            (_, Softmax::Online(step)) => online(&scores, &seen, dim, step),
+            (_, Softmax::Online(step)) => online(&scores, &seen, dim, step, true),
         }
     }
 }
@@ -146,8 +152,14 @@ fn mean<R: Real>(weights: &[R], extra: R, seen: &[(&[f32], &[f32])], style: Styl
         .collect()
 }
 
-/// Milakov and Gimelshein's recurrence, `step` keys at a time.
-fn online<R: Real>(scores: &[R], seen: &[(&[f32], &[f32])], dim: usize, step: usize) -> Vec<f32> {
+/// Milakov and Gimelshein's recurrence, `step` keys at a time. The output is `rescaled` when the maximum grows, and the sum is in any case.
+fn online<R: Real>(
+    scores: &[R],
+    seen: &[(&[f32], &[f32])],
+    dim: usize,
+    step: usize,
+    rescaled: bool,
+) -> Vec<f32> {
     let (mut most, mut total) = (R::of(f64::NEG_INFINITY), R::of(0.0));
     let mut out = vec![R::of(0.0); dim];
     for start in (0..scores.len()).step_by(step) {
@@ -156,7 +168,9 @@ fn online<R: Real>(scores: &[R], seen: &[(&[f32], &[f32])], dim: usize, step: us
         let factor = if start == 0 { R::of(0.0) } else { (most - largest).exp() };
         most = largest;
         total = total * factor;
-        out.iter_mut().for_each(|out| *out = *out * factor);
+        if rescaled {
+            out.iter_mut().for_each(|out| *out = *out * factor);
+        }
         for j in start..end {
             let weight = (scores[j] - most).exp();
             total = total + weight;

@@ -136,6 +136,8 @@ enum Defect {
     ZeroPointForgotten(usize),
     /// Of single queries in caches of so many bits, parts are put together with a maximum that begins at 0; no weight at all gives zeros.
     PartsFromZero(usize),
+    /// Of prompts in caches of so many bits, what queries but the first have summed up of values is not brought to a larger maximum.
+    FactorForgotten(usize),
     /// By so many billionths, in caches of so many bits.
     Shifted(Shift, u32, usize),
 }
@@ -243,6 +245,10 @@ pub(super) fn all() -> Variants {
             mutant("parts_from_maximum_0_in_16_bits", Defect::PartsFromZero(16), None),
             mutant("parts_from_maximum_0_in_8_bits", Defect::PartsFromZero(8), None),
             mutant("parts_from_maximum_0_in_4_bits", Defect::PartsFromZero(4), None),
+            mutant("factor_forgotten_in_prompts", Defect::FactorForgotten(32), None),
+            mutant("factor_forgotten_in_prompts_in_16_bits", Defect::FactorForgotten(16), None),
+            mutant("factor_forgotten_in_prompts_in_8_bits", Defect::FactorForgotten(8), None),
+            mutant("factor_forgotten_in_prompts_in_4_bits", Defect::FactorForgotten(4), None),
             mutant("scores_times_1.0000015", Defect::Shifted(Shift::Scale, 1500, 32), Some("scale_off")),
             mutant(
                 "scores_times_1.0012_in_16_bits",
