@@ -34,7 +34,6 @@ impl Bitmap {
     /// Sets `count` bits from `first` on; at most 64.
     #[inline]
     pub fn set(&mut self, first: usize, count: usize) {
-        debug_assert!((1..=64).contains(&count));
         let (word, bit) = (first / 64, first % 64);
         let bits = u64::MAX >> (64 - count);
         self.0[word] |= bits << bit;
@@ -46,7 +45,6 @@ impl Bitmap {
     /// Clears `count` bits from `first` on; at most 64.
     #[inline]
     pub fn unset(&mut self, first: usize, count: usize) {
-        debug_assert!((1..=64).contains(&count));
         let (word, bit) = (first / 64, first % 64);
         let bits = u64::MAX >> (64 - count);
         self.0[word] &= !(bits << bit);
@@ -70,7 +68,6 @@ impl Bitmap {
     /// Whether `count` bits from `first` on are all set; at most 64.
     #[inline]
     pub fn has(&self, first: usize, count: usize) -> bool {
-        debug_assert!((1..=64).contains(&count));
         let (word, bit) = (first / 64, first % 64);
         let bits = u64::MAX >> (64 - count);
         let here = self.0[word] >> bit;

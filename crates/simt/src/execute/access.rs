@@ -556,7 +556,7 @@ impl Source<'_> {
             _ => match row(self.step, self.starts, self.mask, N).and_then(|row| self.bytes.get(row)) {
                 // Some lanes take no part, but could.
                 Some(row) => {
-                    debug_assert_eq!(at, 0, "a value as long as the step is all of it");
+                    assert_eq!(at, 0, "a value as long as the step is all of it");
                     let ones = alu::ones(self.mask);
                     for ((out, bytes), one) in out.iter_mut().zip(row.chunks_exact(N)).zip(ones) {
                         *out = T::choose(one, value(bytes.try_into().expect("as long")), *out);
@@ -686,7 +686,7 @@ impl Sink<'_> {
             _ => match row(self.step, self.starts, mask, N).and_then(|row| self.bytes.get_mut(row)) {
                 // Some lanes take no part, but could: they write what is there.
                 Some(row) => {
-                    debug_assert_eq!(at, 0, "a value as long as the step is all of it");
+                    assert_eq!(at, 0, "a value as long as the step is all of it");
                     let ones = alu::ones(mask);
                     for (lane, place) in row.chunks_exact_mut(N).enumerate() {
                         let place: &mut [u8; N] = place.try_into().expect("as long");

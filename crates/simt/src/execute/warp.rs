@@ -518,7 +518,7 @@ impl Warp {
                     _ => {
                         if active != 0 {
                             let done = alu::step_inline(inst, &kernel.lists, &mut self.regs, active, rare);
-                            debug_assert!(done.is_some(), "{:?} is looked after here", inst.op);
+                            assert!(done.is_some(), "{:?} is looked after here", inst.op);
                         }
                         pc += 1;
                     }

@@ -83,7 +83,7 @@ impl Variables {
                 return Err(fail(variable, "rows of different lengths are not emulated"));
             }
             let end = self.fill(variable, initial, &mut bytes, 0)?;
-            debug_assert!(end <= bytes.len());
+            assert!(end <= bytes.len());
         }
         Ok(Variable {
             name: variable.name.clone(),
