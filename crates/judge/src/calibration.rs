@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use rayon::prelude::*;
 
 use crate::variant::{Mutant, Variant, Variants};
-use crate::{Case, Challenge, Court, Effort, Observation, Outcome, Plan, Seed};
+use crate::{Case, Challenge, Court, Effort, Memory, Observation, Outcome, Plan, Seed};
 
 /// What a right implementation may use of its budget at most.
 pub const HONEST_LIMIT: f64 = 0.5;
@@ -64,36 +64,23 @@ pub fn cases(challenge: &dyn Challenge, effort: Effort, seed: Seed) -> Vec<Box<d
 /// Tries the honest variants under each seed.
 pub fn try_honest(challenge: &dyn Challenge, effort: Effort, seeds: &[Seed]) -> HonestTable {
     let Variants { honest, .. } = challenge.variants();
-    let trials: Vec<(&Variant, Seed)> =
-        honest.iter().flat_map(|variant| seeds.iter().map(move |&seed| (variant, seed))).collect();
-    let tables: Vec<HonestTable> = trials
-        .into_par_iter()
-        .map(|(variant, seed)| honest_under(challenge, variant, effort, seed))
-        .collect();
-    let mut all = HonestTable::default();
-    for table in tables {
-        all.accusations.extend(table.accusations);
-        for (case, used) in table.used {
-            let most = all.used.entry(case).or_default();
-            *most = most.max(used);
-        }
-    }
-    all
-}
-
-fn honest_under(challenge: &dyn Challenge, variant: &Variant, effort: Effort, seed: Seed) -> HonestTable {
+    let variants: Vec<&Variant> = honest.iter().collect();
     let mut table = HonestTable::default();
-    for case in cases(challenge, effort, seed) {
-        for observation in observe(case.as_ref(), variant, seed) {
-            if observation.outcome != Outcome::Pass {
-                table.accusations.push(Accusation {
-                    variant: variant.name,
-                    case: case.id(),
-                    message: format!("{} (seed {seed}): {}", observation.check, observation.message),
-                });
+    for &seed in seeds {
+        for (case, seen) in observe_all(challenge, effort, seed, &variants) {
+            let most = table.used.entry(case.clone()).or_default();
+            for (variant, observations) in variants.iter().zip(seen) {
+                for observation in observations {
+                    *most = most.max(observation.used.unwrap_or(0.0));
+                    if observation.outcome != Outcome::Pass {
+                        table.accusations.push(Accusation {
+                            variant: variant.name,
+                            case: case.clone(),
+                            message: format!("{} (seed {seed}): {}", observation.check, observation.message),
+                        });
+                    }
+                }
             }
-            let most = table.used.entry(case.id()).or_default();
-            *most = most.max(observation.used.unwrap_or(0.0));
         }
     }
     table
@@ -102,47 +89,54 @@ fn honest_under(challenge: &dyn Challenge, variant: &Variant, effort: Effort, se
 /// Tries every mutant.
 pub fn try_mutants(challenge: &dyn Challenge, effort: Effort, seed: Seed) -> Vec<Caught> {
     let Variants { mutants, .. } = challenge.variants();
-    mutants.par_iter().map(|mutant| try_mutant(challenge, mutant, effort, seed)).collect()
-}
-
-fn try_mutant(challenge: &dyn Challenge, mutant: &Mutant, effort: Effort, seed: Seed) -> Caught {
-    let mut caught = Caught {
-        mutant: mutant.variant.name,
-        suspect: mutant.suspect,
-        failed: BTreeMap::new(),
-        named_by: Vec::new(),
-        misnamed: Vec::new(),
-        failures: (0, 0),
-        unnamed: Vec::new(),
-        message: String::new(),
-    };
-    for case in cases(challenge, effort, seed) {
-        for observation in observe(case.as_ref(), &mutant.variant, seed) {
-            if observation.outcome == Outcome::Pass {
-                continue;
-            }
-            let off = caught.failed.entry(case.id()).or_default();
-            *off = off.max(observation.used.unwrap_or(f64::INFINITY));
-            caught.failures.0 += 1;
-            caught.failures.1 += usize::from(observation.suspect.is_some());
-            if caught.message.is_empty() {
-                caught.message.clone_from(&observation.message);
-            }
-            match observation.suspect {
-                Some(name) if Some(name) == mutant.suspect => {
-                    if caught.named_by.is_empty() {
-                        caught.message.clone_from(&observation.message);
-                    }
-                    if caught.named_by.last() != Some(&case.id()) {
-                        caught.named_by.push(case.id());
-                    }
-                }
-                Some(name) => caught.misnamed.push((case.id(), name)),
-                None => caught.unnamed.push(format!("{}: {}", case.id(), observation.message)),
-            }
+    let variants: Vec<&Variant> = mutants.iter().map(|mutant| &mutant.variant).collect();
+    let mut all: Vec<Caught> = mutants.iter().map(Caught::nowhere).collect();
+    for (case, seen) in observe_all(challenge, effort, seed, &variants) {
+        for (caught, observations) in all.iter_mut().zip(seen) {
+            observations.into_iter().for_each(|observation| caught.note(&case, observation));
         }
     }
-    caught
+    all
+}
+
+impl Caught {
+    fn nowhere(mutant: &Mutant) -> Self {
+        Self {
+            mutant: mutant.variant.name,
+            suspect: mutant.suspect,
+            failed: BTreeMap::new(),
+            named_by: Vec::new(),
+            misnamed: Vec::new(),
+            failures: (0, 0),
+            unnamed: Vec::new(),
+            message: String::new(),
+        }
+    }
+
+    fn note(&mut self, case: &str, observation: Observation) {
+        if observation.outcome == Outcome::Pass {
+            return;
+        }
+        let off = self.failed.entry(case.to_owned()).or_default();
+        *off = off.max(observation.used.unwrap_or(f64::INFINITY));
+        self.failures.0 += 1;
+        self.failures.1 += usize::from(observation.suspect.is_some());
+        if self.message.is_empty() {
+            self.message.clone_from(&observation.message);
+        }
+        match observation.suspect {
+            Some(name) if Some(name) == self.suspect => {
+                if self.named_by.is_empty() {
+                    self.message.clone_from(&observation.message);
+                }
+                if self.named_by.last().is_none_or(|last| last != case) {
+                    self.named_by.push(case.to_owned());
+                }
+            }
+            Some(name) => self.misnamed.push((case.to_owned(), name)),
+            None => self.unnamed.push(format!("{case}: {}", observation.message)),
+        }
+    }
 }
 
 /// Whether whoever has a defect would have failed one of these cases, as every mutant that has it does: for each mutant the first that it
@@ -161,7 +155,7 @@ pub fn exposing(
     let exposed: Vec<_> = having
         .map(|mutant| {
             let fails = |case: &dyn Case| {
-                let observed = observe(case, &mutant.variant, seed);
+                let observed = observe(case, &mutant.variant, seed, &Memory::default());
                 observed.iter().any(|observation| observation.outcome == Outcome::Fail)
             };
             let failed = cases.iter().find(|case| fails(case.as_ref()));
@@ -171,9 +165,27 @@ pub fn exposing(
     (!exposed.is_empty()).then_some(exposed)
 }
 
-fn observe(case: &dyn Case, variant: &Variant, seed: Seed) -> Vec<Observation> {
+/// What was observed of a case, for each variant.
+type Seen = Vec<Vec<Observation>>;
+
+/// What came of each case, by its id.
+fn observe_all(
+    challenge: &dyn Challenge,
+    effort: Effort,
+    seed: Seed,
+    variants: &[&Variant],
+) -> Vec<(String, Seen)> {
+    let of_case = |case: Box<dyn Case>| {
+        let memory = Memory::default();
+        let seen = variants.iter().map(|variant| observe(case.as_ref(), variant, seed, &memory)).collect();
+        (case.id(), seen)
+    };
+    cases(challenge, effort, seed).into_par_iter().map(of_case).collect()
+}
+
+fn observe(case: &dyn Case, variant: &Variant, seed: Seed, memory: &Memory) -> Vec<Observation> {
     let mut subject = variant.stand();
-    let mut court = Court::new(subject.as_mut(), seed);
+    let mut court = Court::remembering(subject.as_mut(), seed, memory);
     case.examine(&mut court).expect("nothing of the machine is involved")
 }
 

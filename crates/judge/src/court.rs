@@ -5,7 +5,7 @@ use std::time::Instant;
 use tribunal_contract::{Answer, Argument, Call, Fault, StateId, Tensor, TensorSpec};
 use tribunal_runner::{MachineError, Trouble};
 
-use crate::Seed;
+use crate::{Memory, Seed};
 
 /// Something that answers the operations of a contract: a caged submission, or a function in a test.
 pub trait Subject {
@@ -119,6 +119,7 @@ pub struct Court<'a> {
     /// Where inputs come from.
     pub seed: Seed,
     record: Option<Record>,
+    memory: Option<&'a Memory>,
     states: u32,
     live: Vec<StateId>,
     calls: usize,
@@ -134,6 +135,7 @@ impl<'a> Court<'a> {
             subject,
             seed,
             record: None,
+            memory: None,
             states: 0,
             live: Vec::new(),
             calls: 0,
@@ -145,6 +147,23 @@ impl<'a> Court<'a> {
     /// A court that keeps every call it hears.
     pub fn recording(subject: &'a mut dyn Subject, seed: Seed) -> Self {
         Self { record: Some(Record::default()), ..Self::new(subject, seed) }
+    }
+
+    /// A court that knows what others before it have worked out, of the same case under the same seed.
+    pub fn remembering(subject: &'a mut dyn Subject, seed: Seed, memory: &'a Memory) -> Self {
+        Self { memory: Some(memory), ..Self::new(subject, seed) }
+    }
+
+    /// What hangs on no subject: worked out, unless it is remembered.
+    pub(crate) fn recall<Q, A>(&self, question: &Q, answer: impl FnOnce() -> A) -> A
+    where
+        Q: PartialEq + Clone + 'static,
+        A: Clone + 'static,
+    {
+        match self.memory {
+            Some(memory) => memory.recall(question, answer),
+            None => answer(),
+        }
     }
 
     /// Makes the calls of the case on a device of few multiprocessors, if the subject is on an emulated one. Blocks of 256 threads, as many as there is

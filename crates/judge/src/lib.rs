@@ -28,6 +28,7 @@ mod hearing;
 pub mod lead;
 mod machine;
 pub mod measure;
+mod memory;
 mod on_gpu;
 mod own_tests;
 pub mod precision;
@@ -52,6 +53,7 @@ pub use evidence::{
 pub use examine::{Examined, Replay, Unwatched, Watch, examine, finding, finding_about, replay};
 pub use finding::{Dimension, Finding, Observation, Outcome, Severity};
 pub use hearing::{Hearing, Order, Reference, describe, refuse, replay_submission};
+pub use memory::Memory;
 pub use rubric::{Rubric, RubricError};
 pub use seed::Seed;
 pub use stand_in::enter;

@@ -311,9 +311,13 @@ impl<'c, 's, 'k> Trial<'c, 's, 'k> {
     }
 
     fn draw_for(&self, config: &Config, index: usize, layer: usize, counts: &[usize]) -> Rc<Drawn> {
-        let rng = self.court.seed.rng(&format!("{}#{index}.{layer}", self.case.stem()));
-        let held = self.held.right.lengths_of(layer);
-        Rc::new(self.case.kind.contents.draw(rng, config, width(index, counts), counts, &held))
+        let purpose = format!("{}#{index}.{layer}", self.case.stem());
+        let (t, held) = (width(index, counts), self.held.right.lengths_of(layer));
+        let draw = || {
+            let rng = self.court.seed.rng(&purpose);
+            Rc::new(self.case.kind.contents.draw(rng, config, t, counts, &held))
+        };
+        self.court.recall(&(purpose.clone(), *config, counts.to_vec(), held.clone()), draw)
     }
 
     /// Appends tokens that fit. Whether they were: a cache may refuse them where it depends on what it shares.

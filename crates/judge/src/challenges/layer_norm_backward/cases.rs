@@ -303,7 +303,8 @@ impl LayerNormCase {
     /// The same with another shape.
     pub(super) fn problem_of_shape(&self, court: &Court<'_>, which: usize, shape: &[usize]) -> Problem {
         let purpose = if which == 0 { self.id() } else { format!("{}#{which}", self.id()) };
-        self.kind.recipe.draw(court.seed.rng(&purpose), shape, self.dtype)
+        let draw = || self.kind.recipe.draw(court.seed.rng(&purpose), shape, self.dtype);
+        court.recall(&(purpose.clone(), shape.to_vec()), draw)
     }
 
     /// How much a failure of this case weighs.

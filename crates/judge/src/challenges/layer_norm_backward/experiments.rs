@@ -4,7 +4,6 @@ use tribunal_contract::{Argument, Call, Fault, Tensor};
 use tribunal_runner::MachineError;
 
 use super::checks::{GRADIENTS, Gradients, Opened, Trial, USED_UP};
-use super::oracle::expect;
 use super::problem::Problem;
 use super::recipes::{Dy, Gamma, Recipe, X};
 use super::report::{answers_not, inherit};
@@ -93,7 +92,12 @@ impl Trial<'_, '_, '_> {
             self.again(&opened, &opened.problem.dy.clone(), " the second time that backward uses its cache");
         let again = again.and_then(|()| {
             let gradients = self.backward(&other.dy, &opened)?;
-            self.compare(&other, &expect(&other), &gradients, " the third time that backward uses its cache");
+            self.compare(
+                &other,
+                &self.right(&other),
+                &gradients,
+                " the third time that backward uses its cache",
+            );
             Ok(())
         });
         if let Err(Stop::Fault { call, fault }) = again {
@@ -124,7 +128,7 @@ impl Trial<'_, '_, '_> {
         let (gamma, beta) = (longer(&problem.wide.gamma), longer(&problem.wide.beta));
         let what = format!("forward of gamma and beta {} for rows of {}", gamma.spec(), problem.cols());
         (problem.gamma, problem.beta) = (gamma, beta);
-        let right = expect(&problem);
+        let right = self.right(&problem);
         self.court.doubt(true);
         let outcome = self.forward(problem, right).map(drop);
         self.court.doubt(false);
@@ -135,7 +139,7 @@ impl Trial<'_, '_, '_> {
     /// dy has a row more than x.
     pub(super) fn long_dy(&mut self) -> Step<()> {
         let problem = self.case.problem(self.court, 0);
-        let right = expect(&problem);
+        let right = self.right(&problem);
         // Whether y is right is for other cases to say.
         let opened = self.forward(problem, right)?;
         let mut shape = opened.problem.shape().to_vec();

@@ -13,6 +13,12 @@ pub(super) struct Problem {
     pub(super) wide: Wide,
 }
 
+impl PartialEq for Problem {
+    fn eq(&self, other: &Self) -> bool {
+        self.tensors() == other.tensors() && self.eps.to_bits() == other.eps.to_bits()
+    }
+}
+
 /// The inputs as doubles, exactly.
 #[derive(Debug, Clone)]
 pub(super) struct Wide {
@@ -23,6 +29,10 @@ pub(super) struct Wide {
 }
 
 impl Problem {
+    fn tensors(&self) -> [&Tensor; 4] {
+        [&self.x, &self.gamma, &self.beta, &self.dy]
+    }
+
     /// A problem from values that are rounded to `dtype` first.
     pub(super) fn new(dtype: DType, shape: &[usize], eps: f64, drawn: &Wide) -> Self {
         let cols = [*shape.last().expect("a shape has an axis")];
