@@ -10,6 +10,7 @@ pub(super) struct Problem {
     pub(super) wide: Vec<f64>,
 }
 
+/// What is wide holds the same numbers.
 impl PartialEq for Problem {
     fn eq(&self, other: &Self) -> bool {
         (&self.logits, self.k) == (&other.logits, other.k)

@@ -62,8 +62,10 @@ const LOW_KEY: f64 = 100.0;
 /// About which the values of `Low` are.
 const LOW_VALUE: f64 = 64.0;
 
-/// Tokens in which scores of `Rising` grow by 2, from 2 on, and about which its values are.
+/// In so many tokens scores of `Rising` grow by as much as the first has, which is about 2.
 const RISE: f64 = 16.0;
+
+/// About which the values of `Rising` are.
 const RISING_VALUE: f64 = 4.0;
 
 /// Where a number stands.

@@ -13,6 +13,7 @@ pub(super) struct Problem {
     pub(super) wide: Wide,
 }
 
+/// What is wide holds the same numbers.
 impl PartialEq for Problem {
     fn eq(&self, other: &Self) -> bool {
         self.tensors() == other.tensors() && self.eps.to_bits() == other.eps.to_bits()
