@@ -58,7 +58,7 @@ pub struct Caught {
 /// Every case that is tried at that effort, with every capability.
 pub fn cases(challenge: &dyn Challenge, effort: Effort, seed: Seed) -> Vec<Box<dyn Case>> {
     let capabilities = challenge.contract().capabilities.iter().map(|capability| capability.name).collect();
-    challenge.cases(&Plan { seed, effort, capabilities })
+    challenge.cases(&Plan { seed, effort, capabilities, launches: false })
 }
 
 /// Tries the honest variants under each seed.

@@ -145,4 +145,6 @@ pub struct Plan {
     pub effort: Effort,
     /// What the submission claims to implement beyond the base.
     pub capabilities: Vec<&'static str>,
+    /// Whether it is kernels, whose [launches are known](crate::Subject::plan) without running them.
+    pub launches: bool,
 }

@@ -25,6 +25,12 @@ pub trait Subject {
         1
     }
 
+    /// What would be launched for calls, one after the other, without running any of it: which of them cannot be made, and why. `None` where that
+    /// is not to be told.
+    fn plan(&self, _calls: &[Call<'_>]) -> Option<Result<(), (usize, Fault)>> {
+        None
+    }
+
     /// Lets go of a state.
     fn release(&mut self, state: StateId) -> Result<(), Trouble>;
 
@@ -186,6 +192,11 @@ impl<'a> Court<'a> {
     /// What would refuse calls of an operation for which a condition holds, where something beside the implementation can.
     pub fn refusal(&self, operation: &str, condition: &str) -> Option<String> {
         self.subject.refusal(operation, condition)
+    }
+
+    /// What would be launched for calls, [without running any of it](Subject::plan): sizes that an emulated device is not done with while anybody waits.
+    pub fn plan(&self, calls: &[Call<'_>]) -> Option<Result<(), (usize, Fault)>> {
+        self.subject.plan(calls)
     }
 
     /// Makes a call. After a fault that ended the subject's process it is started afresh, so that the next case

@@ -243,10 +243,7 @@ impl Emulated {
     }
 
     fn try_call(&mut self, call: &Call<'_>) -> Result<Vec<Tensor>, Trouble> {
-        let using = call.inputs.iter().find_map(|input| match input {
-            Argument::State(id) => Some(*id),
-            _ => None,
-        });
+        let using = state_of(call);
         let missing = || Fault::Refused { message: "the state is gone".to_owned() };
         let held = using.map(|id| self.states.get(&id).cloned().ok_or_else(missing)).transpose()?;
         let state = held.as_ref().map(|held| &held.state);
@@ -570,7 +567,27 @@ fn check_signature(launched: &Signature<'_>, kernel: &Kernel) -> Result<(), Stri
     Ok(())
 }
 
+/// The state that a call uses.
+fn state_of(call: &Call<'_>) -> Option<StateId> {
+    call.inputs.iter().find_map(|input| match input {
+        Argument::State(id) => Some(*id),
+        _ => None,
+    })
+}
+
 impl Subject for Emulated {
+    fn plan(&self, calls: &[Call<'_>]) -> Option<Result<(), (usize, Fault)>> {
+        let mut states = BTreeMap::new();
+        let each = calls.iter().enumerate().map(|(index, call)| {
+            let state = state_of(call).map(|id| &states[&id]);
+            let plan = self.launches.plan(self.challenge, call, state, self.multiprocessors as i32);
+            let made = call.makes.zip(plan.map_err(|error| (index, error.into()))?.makes);
+            states.extend(made);
+            Ok(())
+        });
+        Some(each.collect())
+    }
+
     fn refusal(&self, operation: &str, condition: &str) -> Option<String> {
         Some(format!("`refuse = [\"{condition}\"]` under `[operation.{operation}]` does that"))
     }

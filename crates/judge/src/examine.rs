@@ -518,7 +518,12 @@ mod tests {
             let challenge = crate::challenges::find(challenge).expect("a court");
             let capabilities =
                 challenge.contract().capabilities.iter().map(|capability| capability.name).collect();
-            let plan = crate::Plan { seed: Seed::PUBLIC, effort: crate::Effort::Standard, capabilities };
+            let plan = crate::Plan {
+                seed: Seed::PUBLIC,
+                effort: crate::Effort::Standard,
+                capabilities,
+                launches: false,
+            };
             let mut on_few = 0;
             for case in challenge.cases(&plan) {
                 let (id, mut subject) = (case.id(), Told(None));

@@ -474,6 +474,7 @@ impl<'a> Hearing<'a> {
             seed: self.order.seed,
             effort: self.order.effort,
             capabilities: self.submission.manifest.capabilities.clone(),
+            launches: self.is_cuda(),
         }
     }
 

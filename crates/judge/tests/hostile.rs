@@ -84,6 +84,7 @@ fn cases() -> Vec<Box<dyn Case>> {
         seed: Seed::PUBLIC,
         effort: Effort::Quick,
         capabilities: challenge.contract().capabilities.iter().map(|one| one.name).collect(),
+        launches: false,
     };
     challenges::all().iter().flat_map(|challenge| challenge.cases(&plan(*challenge))).collect()
 }
@@ -128,7 +129,7 @@ fn no_filling_passes() {
     let fillings: [Vec<u8>; 4] =
         [vec![0], f64::NAN.to_ne_bytes().to_vec(), vec![0xf0], 1_i64.to_ne_bytes().to_vec()];
     for challenge in challenges::all() {
-        let plan = Plan { seed: Seed::PUBLIC, effort: Effort::Quick, capabilities: vec![] };
+        let plan = Plan { seed: Seed::PUBLIC, effort: Effort::Quick, capabilities: vec![], launches: false };
         let cases = challenge.cases(&plan);
         for bytes in &fillings {
             let fails = cases.iter().any(|case| {

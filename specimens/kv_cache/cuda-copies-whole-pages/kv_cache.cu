@@ -47,16 +47,16 @@ __global__ void copy_pages(const float* from, float* to, const long long* cache_
 }
 
 __global__ void attention(const float* k_cache, const float* v_cache, const long long* cache_lens, const float* q,
-                          const long long* lengths, float* out, int layer, int max_len, int kv_heads, int head_dim) {
+                          const long long* lengths, float* out, float* all_scores, int layer, int max_len, int kv_heads, int head_dim) {
     extern __shared__ float smem[];
-    float* scores = smem;                // max_len
-    float* q_shared = scores + max_len;  // head_dim
+    float* q_shared = smem;              // head_dim
     float* reduce = q_shared + head_dim; // 32
 
     const int qi = blockIdx.x, h = blockIdx.y, b = blockIdx.z;
     const int t = gridDim.x, heads = gridDim.y, batch = gridDim.z;
     const int tid = threadIdx.x;
-    const long long o = (((long long)b * heads + h) * t + qi) * head_dim;
+    const long long query = ((long long)b * heads + h) * t + qi, o = query * head_dim;
+    float* scores = all_scores + query * max_len;
 
     if (qi >= lengths[b]) {
         for (int d = tid; d < head_dim; d += blockDim.x) out[o + d] = 0.0f;

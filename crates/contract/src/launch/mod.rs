@@ -13,7 +13,7 @@
 //! [[operation.softmax_topk.launch]]                     # in order
 //! kernel = "softmax_topk"                               # an `extern "C"` function of the entry
 //! when = "dtype(logits) == float32 && k <= 32"          # left out: always
-//! grid = ["splits", "rows"]
+//! grid = ["rows", "splits"]
 //! block = [256]
 //! shared = "256 * 8"                                    # dynamic bytes; left out: 0
 //! arguments = ["logits", "probs", "indices", "rows", "V", "int64: rows * V"]
@@ -39,7 +39,7 @@ use std::collections::BTreeMap;
 
 pub use expression::{Expression, ExpressionError};
 pub(crate) use names::Names;
-pub use plan::{Buffer, Launch, Plan, PlanError, Role, State, Value};
+pub use plan::{Buffer, GRID_MAX, Launch, Plan, PlanError, Role, State, Value};
 pub(crate) use read::OperationDocument;
 
 use crate::DType;

@@ -11,7 +11,7 @@ const THREADS_MAX: i64 = 1024;
 /// Most threads of a block along x, y and z.
 const BLOCK_MAX: [i64; 3] = [1024, 1024, 64];
 /// Most blocks of a grid along x, y and z.
-const GRID_MAX: [i64; 3] = [i32::MAX as i64, 65535, 65535];
+pub const GRID_MAX: [i64; 3] = [i32::MAX as i64, 65535, 65535];
 /// Most dynamic shared memory of a block: 227 KiB, what compute capability 9.0 has.
 const SHARED_BYTES_MAX: i64 = 227 << 10;
 /// Most bytes of a kernel's arguments.

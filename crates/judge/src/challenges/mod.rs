@@ -36,7 +36,7 @@ mod tests {
     fn cases(challenge: &dyn Challenge) -> Vec<Box<dyn Case>> {
         let capabilities =
             challenge.contract().capabilities.iter().map(|capability| capability.name).collect();
-        challenge.cases(&Plan { seed: Seed::PUBLIC, effort: Effort::Full, capabilities })
+        challenge.cases(&Plan { seed: Seed::PUBLIC, effort: Effort::Full, capabilities, launches: true })
     }
 
     #[test]

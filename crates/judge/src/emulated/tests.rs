@@ -32,7 +32,12 @@ fn of_the_bar(
 }
 
 fn plan() -> Plan {
-    Plan { seed: Seed::PUBLIC, effort: Effort::Quick, capabilities: vec!["float16", "bfloat16"] }
+    Plan {
+        seed: Seed::PUBLIC,
+        effort: Effort::Quick,
+        capabilities: vec!["float16", "bfloat16"],
+        launches: true,
+    }
 }
 
 fn court() -> &'static dyn crate::Challenge {

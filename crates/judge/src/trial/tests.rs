@@ -128,7 +128,8 @@ impl Subject for Drifting {
 
 fn differs(from: (usize, usize)) -> Option<String> {
     let challenge = crate::challenges::find("layer_norm_backward").unwrap();
-    let plan = Plan { seed: crate::Seed::PUBLIC, effort: Effort::Standard, capabilities: vec![] };
+    let plan =
+        Plan { seed: crate::Seed::PUBLIC, effort: Effort::Standard, capabilities: vec![], launches: false };
     let honest = challenge.variants().honest[0].stand();
     let mut subject = Drifting { honest, from, processes: 0, calls: 0 };
     let repeats = hear_repeats(challenge, &plan, &mut subject, &crate::Unwatched).unwrap();

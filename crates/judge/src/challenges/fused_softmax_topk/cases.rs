@@ -1,6 +1,7 @@
 //! What is tried, in families.
 
 use tribunal_contract::DType;
+use tribunal_contract::launch::GRID_MAX;
 use tribunal_runner::MachineError;
 
 use super::checks;
@@ -27,6 +28,8 @@ pub(super) enum Procedure {
     TooMany,
     /// Asked once, and the directions of the residual.
     Directions,
+    /// More rows than a grid may have blocks along y or z, of submissions that launch kernels: what would be launched.
+    ManyRows,
 }
 
 /// A kind of case: its family and name in ids, and how it is made.
@@ -64,6 +67,7 @@ static KINDS: &[Kind] = {
         plain(Basic, "uniform", Uniform),
         plain(Basic, "ties", Ties),
         plain(Shapes, "normal", Normal(2.0)),
+        tried(Shapes, "rows", Normal(2.0), ManyRows),
         plain(Edge, "equal", Equal),
         plain(Edge, "near_ties", NearTies),
         plain(Edge, "masked", Masked),
@@ -133,6 +137,7 @@ static LISTINGS: &[Listing] = {
         Listing(Standard, F32, "shapes/normal",
             "2x2x5/2 1x9x5/3 3x3x33/32 1x3x33/33 2x2x1000/256 \
              2x3x1023/50 1x5x1025/10 1x3x2049/100 1x1x12301/1100 1x1x4200/4100 1x2x8193/20"),
+        Listing(Standard, F32, "shapes/rows", "33x1986x3/1"),
         Listing(Full, F32, "shapes/normal", "1x1x2/2 1x65x17/16 2x2x257/257 17x5x63/7 1x2x4097/1000 1x2x8191/8191"),
         Listing(Standard, HALVES, "shapes/normal", "1x2x1/1 1x3x5/2 3x3x33/10 1x1x31/31 1x2x1000/256 1x2x1025/10 1x1x1200/1100 1x2x8193/20 1x1x25001/300"),
         Listing(Quick, F32, "edge/equal", "1x5x40/7"),
@@ -255,6 +260,7 @@ pub(super) fn list(plan: &Plan) -> Vec<TopkCase> {
                 })
             })
         })
+        .filter(|case| plan.launches || case.kind.procedure != Procedure::ManyRows)
         .collect();
     cases.sort_by_key(|case| case.kind.family);
     cases
@@ -299,6 +305,7 @@ impl TopkCase {
         let (least_rows, least_vocab) = match self.kind.logits {
             // z cannot exceed the root of the number of rows.
             _ if self.kind.procedure == Procedure::Directions => (64, 16),
+            _ if self.kind.procedure == Procedure::ManyRows => (GRID_MAX[1] as usize + 1, 1),
             Logits::NanRow => (4, 3),
             Logits::MaskedNan => (2, 1),
             Logits::MaskedRow | Logits::Offsets | Logits::Scales => (2, 3),
@@ -383,7 +390,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     fn listed(effort: Effort, capabilities: &[&'static str]) -> Vec<TopkCase> {
-        list(&Plan { seed: Seed::PUBLIC, effort, capabilities: capabilities.to_vec() })
+        list(&Plan { seed: Seed::PUBLIC, effort, capabilities: capabilities.to_vec(), launches: false })
     }
 
     #[test]

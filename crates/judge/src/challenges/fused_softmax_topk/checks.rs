@@ -20,6 +20,7 @@ const VALID: &str = "indices_valid";
 const PROBS: &str = "probs_within_budget";
 const WINNERS: &str = "indices_name_winners";
 const NO_SOFTMAX: &str = "no_softmax_made_up";
+const LAUNCHES: &str = "can_be_launched";
 
 /// How many entries an answer must have to be named by what it equals alone.
 const ENOUGH_TO_NAME: usize = 8;
@@ -36,6 +37,7 @@ pub(super) fn examine(case: &TopkCase, court: &mut Court<'_>) -> Result<Vec<Obse
         Procedure::Interleaved => trial.interleaved(),
         Procedure::TooMany => trial.too_many(),
         Procedure::Directions => trial.directions(),
+        Procedure::ManyRows => trial.many_rows(),
     };
     match outcome {
         Err(Stop::Machine(error)) => return Err(error),
@@ -69,6 +71,15 @@ impl Heard {
     }
 }
 
+fn call_of(problem: &Problem) -> Call<'_> {
+    Call {
+        operation: "softmax_topk",
+        inputs: vec![Argument::Tensor(&problem.logits), Argument::Integer(problem.k as i64)],
+        outputs: problem.outputs(),
+        makes: None,
+    }
+}
+
 struct Trial<'c, 's, 'k> {
     court: &'c mut Court<'s>,
     case: &'k TopkCase,
@@ -78,13 +89,7 @@ struct Trial<'c, 's, 'k> {
 impl Trial<'_, '_, '_> {
     fn ask(&mut self, problem: Problem) -> Step<Heard> {
         let right = self.court.recall(&problem, || expect(&problem));
-        let call = Call {
-            operation: "softmax_topk",
-            inputs: vec![Argument::Tensor(&problem.logits), Argument::Integer(problem.k as i64)],
-            outputs: problem.outputs(),
-            makes: None,
-        };
-        let answer = self.court.call(&call).map_err(Stop::at("softmax_topk"))?;
+        let answer = self.court.call(&call_of(&problem)).map_err(Stop::at("softmax_topk"))?;
         self.report.conduct("softmax_topk", &["logits", "k"], &answer);
         let answer = Answer::new(&problem, &answer.outputs);
         Ok(Heard { problem, right, answer })
@@ -275,6 +280,15 @@ impl Trial<'_, '_, '_> {
             }
             other => other,
         }
+    }
+
+    /// As many rows as batches have in training, of next to nothing.
+    fn many_rows(&mut self) -> Step<()> {
+        let problem = self.case.problem(self.court, 0);
+        let Some(planned) = self.court.plan(&[call_of(&problem)]) else { return Ok(()) };
+        planned.map_err(|(_, fault)| Stop::Fault { call: "softmax_topk", fault })?;
+        self.report.pass(LAUNCHES, None);
+        Ok(())
     }
 
     /// Rows alone and in reverse order.

@@ -70,6 +70,7 @@ static KINDS: &[Kind] = {
         kind(Scale, "prefill", Prefill, Normal),
         kind(Scale, "ragged", Ragged, Normal),
         kind(Scale, "decode", Decode, Normal),
+        kind(Scale, "at_once", DecodeAtOnce, Normal),
         kind(Adversarial, "directions", Directions, Normal),
     ]
 };
@@ -91,9 +92,9 @@ static LISTINGS: &[Listing] = {
         Listing(Standard, "shapes/prefill", "1x1x1x1x2x3/b32 1x2x6x1x10x17/b32 2x1x8x8x128x9/b32 1x2x4x2x16x24p1x60/b32 \
             1x3x4x2x16x24p7x14/b32 1x2x4x2x16x24p32x2/b32 1x2x12x3x100x12/b32 1x1x9x1x160x6/b32 1x1x4x2x100x96/b16"),
         // Heads of the usual sizes, and how many share one of keys, in every format: kernels have code of their own for each.
-        Listing(Standard, "shapes/tokens", "1x2x5x1x64x12/b16 1x2x5x1x128x12p4x6/b16 1x2x3x1x24x12/b16 1x1x8x1x40x12/b16 1x2x2x2x16x12/b16 \
-            1x2x5x1x64x12/b8 1x2x5x1x128x12p4x6/b8 1x2x3x1x24x12/b8 1x1x8x1x192x12/b8 1x2x2x2x16x12/b8 \
-            1x2x5x1x64x12/b4 1x2x5x1x128x12p4x6/b4 1x2x3x1x24x12/b4 1x1x8x1x256x12/b4 1x2x2x2x16x12/b4 \
+        Listing(Standard, "shapes/tokens", "1x2x5x1x64x12/b16 1x2x8x2x128x12p4x6/b16 1x2x3x1x24x12/b16 1x1x16x1x40x12/b16 1x2x2x2x16x12/b16 \
+            1x2x5x1x64x12/b8 1x2x5x1x128x12p4x6/b8 1x2x3x1x24x12/b8 1x1x16x1x192x12/b8 1x2x2x2x16x12/b8 \
+            1x2x5x1x64x12/b4 1x2x5x1x128x12p4x6/b4 1x2x3x1x24x12/b4 1x1x16x1x256x12/b4 1x2x2x2x16x12/b4 \
             1x2x5x1x64x12p4x6/b32 1x2x7x1x128x12/b32 1x1x4x1x256x8/b16"),
         Listing(Standard, "shapes/ragged", "4x7x3x1x6x20/b32 1x5x12x4x80x20p16x10/b32"),
         // Heads that are no whole number of words of codes. They are small, so that what is left over is much of them.
@@ -107,7 +108,7 @@ static LISTINGS: &[Listing] = {
         Listing(Standard, "shapes/forks", "1x4x4x4x2x40p16x12/b4"),
         // Heads of the usual sizes in few bits, where queries that ask of every channel leave nothing to be seen. Prompts are of several tiles of
         // keys, as what goes on from one to the next is other code for many queries than for one.
-        Listing(Standard, "shapes/few_channels", "1x2x4x2x128x96/b4 1x2x4x2x64x96p8x18/b4 2x2x4x2x128x96/b8 1x2x4x2x128x96p8x18/b8"),
+        Listing(Standard, "shapes/few_channels", "1x2x4x1x128x96/b4 1x2x8x1x64x96p8x18/b4 1x2x4x1x128x96/b8 1x2x2x1x128x96p8x18/b8"),
         Listing(Quick, "edge/boundaries", "2x2x4x2x16x40p8x10/b32"),
         Listing(Standard, "edge/boundaries", "1x3x4x2x16x40/b32 1x2x2x1x16x40p8x10/b16 1x2x2x1x16x40p8x10/b8 1x2x2x1x16x40p8x10/b4"),
         Listing(Quick, "edge/to_the_end", "2x3x4x2x16x12/b32"),
@@ -117,17 +118,17 @@ static LISTINGS: &[Listing] = {
         Listing(Quick, "edge/misconfigured", "2x2x4x2x16x24/b32"),
         Listing(Quick, "stability/sharp", "1x2x4x2x16x24/b32"),
         Listing(Standard, "stability/sharp", "2x2x4x2x64x40p8x12/b32 1x2x4x2x64x24/b16 1x1x4x2x128x96p8x12/b16"),
-        Listing(Standard, "stability/outliers", "1x2x4x2x64x32/b32 1x2x4x2x64x32/b8 1x2x4x2x64x32/b4 1x2x4x2x64x32/b16 \
+        Listing(Standard, "stability/outliers", "1x2x8x2x64x32/b32 1x2x4x2x64x32/b8 1x2x8x2x64x32/b4 1x2x8x2x64x32/b16 \
             1x1x4x2x128x32p8x4/b8"),
         Listing(Standard, "stability/alike", "1x2x4x2x16x32/b32 1x2x4x2x16x32/b16"),
         Listing(Standard, "stability/low", "1x2x4x2x16x24/b32 1x2x4x2x16x24/b16 1x2x4x2x16x24p8x6/b8 1x2x4x2x16x24/b4"),
         // What is put together of parts of a long context begins with a maximum of its own.
-        Listing(Standard, "stability/low_decode", "1x1x2x1x64x520/b32 1x1x2x1x128x520p16x33/b16 1x1x2x1x16x520/b8 1x1x2x1x128x520p16x33/b4"),
-        Listing(Standard, "stability/rising", "1x2x4x2x128x96p8x24/b4"),
+        Listing(Standard, "stability/low_decode", "1x1x2x1x64x520/b32 1x1x2x2x128x520p64x9/b16 1x1x2x1x16x520/b8 1x1x2x1x128x520p16x33/b4"),
+        Listing(Standard, "stability/rising", "1x1x2x2x128x96p8x12/b4"),
         Listing(Standard, "stability/uneven", "1x2x6x3x32x32/b32 1x2x6x3x32x32/b16 1x2x6x3x32x32/b8 1x2x6x3x32x32/b4"),
         Listing(Quick, "batch/ragged", "2x3x4x2x16x24/b32"),
         Listing(Standard, "batch/ragged", "1x4x8x1x16x24/b32 2x3x4x2x32x24/b16 2x3x4x2x32x24/b8 2x3x4x2x32x24/b4"),
-        Listing(Standard, "batch/decode", "1x4x4x2x64x520/b32 1x4x4x2x64x520p16x140/b16 1x4x4x2x128x520/b8 1x4x4x2x128x520p16x140/b4"),
+        Listing(Standard, "batch/decode", "1x4x2x2x64x520/b32 1x4x4x2x64x520p16x140/b16 1x4x2x2x128x520/b8 1x4x8x1x128x520p16x140/b4"),
         Listing(Quick, "stateful/reuse", "2x3x4x2x16x24/b32"),
         Listing(Standard, "stateful/reuse", "2x3x4x2x16x24p4x12/b32 1x3x4x2x64x24/b16 1x3x4x2x16x24p4x12/b8 1x3x4x2x16x24p4x12/b4 1x3x4x2x64x24/b8"),
         Listing(Quick, "stateful/interleaved", "1x2x4x2x16x24/b32"),
@@ -144,17 +145,19 @@ static LISTINGS: &[Listing] = {
         Listing(Quick, "stateful/walk", "2x3x4x2x16x24p4x14/b32"),
         Listing(Standard, "stateful/walk", "2x3x4x2x16x24/b32 1x5x4x1x16x20p4x25/b32 2x3x4x2x32x24p4x14/b16 2x3x4x2x32x24p4x14/b8 2x3x4x2x32x24p4x14/b4"),
         Listing(Full, "stateful/walk", "3x4x4x4x16x50p16x12/b32 2x4x8x2x64x30/b16"),
-        Listing(Standard, "stateful/few_channels", "2x3x4x2x64x24/b16 2x3x4x2x64x24p4x14/b8 2x3x4x2x64x24/b4"),
-        Listing(Standard, "stateful/forks_few_channels", "1x4x4x2x64x40p8x20/b16 1x4x4x2x64x40p8x20/b8 1x4x4x2x64x40/b8 1x4x4x2x64x40p16x12/b4 1x4x4x2x64x40/b4 \
-            1x4x4x2x128x40p8x20/b32"),
+        Listing(Standard, "stateful/few_channels", "2x3x4x2x64x24/b16 2x3x8x2x64x24p4x14/b8 2x3x4x2x64x24/b4"),
+        Listing(Standard, "stateful/forks_few_channels", "1x4x4x2x64x40p8x20/b16 1x4x4x2x64x40p8x20/b8 1x4x8x1x64x40/b8 1x4x4x2x64x40p16x12/b4 1x4x4x2x64x40/b4 \
+            1x4x8x2x128x40p8x20/b32"),
         Listing(Standard, "stateful/long_walk", "2x4x4x2x16x40p8x14/b32"),
-        Listing(Standard, "scale/prefill", "1x1x4x2x64x360/b32 1x1x2x1x128x450p16x30/b32"),
+        Listing(Standard, "scale/prefill", "1x1x4x1x64x360/b32 1x1x2x1x128x450p16x30/b32"),
         Listing(Standard, "scale/ragged", "2x8x8x2x64x40p16x24/b32"),
         Listing(Standard, "adversarial/directions", "1x32x8x4x16x16/b32 1x32x8x4x16x16/b16 1x32x8x4x16x16/b8 1x32x8x4x16x16/b4"),
+        // More tokens than 16 bits count, and than a grid may have blocks along y or z.
+        Listing(Standard, "scale/at_once", "1x1x2x1x8x65544/b32"),
         // Parts of a power of two of tokens are 3 to 16, and of most numbers between some context has so many.
-        Listing(Standard, "scale/decode", "1x2x4x2x32x2100/b32 1x2x2x1x32x2100p16x180/b32 1x1x2x1x64x1380/b32 1x2x2x1x32x2100/b16 \
-            1x1x2x1x32x1380p16x87/b16 1x1x2x1x16x1380/b8 1x1x4x2x16x2100p16x132/b8 1x1x4x2x16x4200/b4 1x1x4x2x16x1380p16x87/b4 \
-            1x1x2x1x128x900/b32 1x1x2x1x64x900/b16 1x1x2x1x128x1600p16x100/b16 1x1x2x1x128x900/b8 1x1x2x1x128x1600p16x100/b4"),
+        Listing(Standard, "scale/decode", "1x2x2x1x32x2100p256x12/b32 1x1x8x1x64x1380/b32 1x2x8x1x32x2100/b16 \
+            1x1x2x1x32x1380p32x44/b16 1x1x8x1x16x1380/b8 1x1x4x2x16x2100p128x17/b8 1x1x8x1x16x4200/b4 1x1x4x2x16x1380p64x22/b4 \
+            1x1x8x1x128x900/b32 1x1x8x1x64x900/b16 1x1x8x1x128x1600p16x100/b16 1x1x8x1x128x900/b8 1x1x2x1x128x1600p16x100/b4"),
         // Attention of a whole prompt costs the square of its length. Of two sequences of 2000 tokens and twice the heads, emulated, the plainest of
         // honest kernels come to no end that anybody would wait for.
         Listing(Full, "scale/prefill", "1x1x4x2x128x1500/b32"),
@@ -328,7 +331,7 @@ mod tests {
     const ALL: [&str; 5] = ["paged", "float16", "int8", "int4", "prefix_sharing"];
 
     fn listed(effort: Effort, capabilities: &[&'static str]) -> Vec<CacheCase> {
-        list(&Plan { seed: Seed::PUBLIC, effort, capabilities: capabilities.to_vec() })
+        list(&Plan { seed: Seed::PUBLIC, effort, capabilities: capabilities.to_vec(), launches: false })
     }
 
     #[test]
@@ -398,7 +401,17 @@ mod tests {
             some("more than 2048 tokens", &|case| {
                 case.kind.plot == Plot::Decode && case.config.max_len > 2048 + 4
             });
+            // What models have: Llama 3 of 8, 70 and 405 billion parameters 4, 8 and 16 queries to a head of keys, all of 128; gpt-oss 8 of 64.
+            for (head_dim, group) in [64, 128].into_iter().flat_map(|dim| [1, 4, 8].map(|group| (dim, group)))
+            {
+                some(&format!("{group} queries to a head of keys of {head_dim}"), &|case| {
+                    (case.config.head_dim, case.config.group()) == (head_dim, group)
+                });
+            }
+            some("more than 8 queries to a head of keys", &|case| case.config.group() > 8);
+            some("blocks of 32 tokens and more", &|case| block(case) >= 32);
         }
+        assert!(cases.iter().any(|case| case.config.max_len > 1 << 16), "more tokens than 16 bits count");
     }
 
     /// The cost of a case is in its queries, and of a long context only the newest tokens ask.

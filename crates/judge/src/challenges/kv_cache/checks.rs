@@ -432,6 +432,10 @@ impl<'c, 's, 'k> Trial<'c, 's, 'k> {
                     explains |= right != actual;
                 }
                 Event::Attend { layer, drawn, t, counts, right, actual, wrong } => {
+                    // Single tokens and prompts may be other code.
+                    if !*wrong && matches!(flaw, Flaw::NotRescaled { .. }) {
+                        continue;
+                    }
                     let flawed = model.attend(*layer, &drawn.q, *t, counts);
                     let fits = if self.config.bits == 32 {
                         error_in_budgets(&flawed, actual).0 <= 1.0
@@ -453,11 +457,10 @@ impl<'c, 's, 'k> Trial<'c, 's, 'k> {
 
     /// The largest error in budgets, and where. With fewer bits than 32, errors are taken together, over the call.
     fn used(&self, right: &Attended, actual: &[f64]) -> (f64, usize) {
-        let (used, worst) = error_in_budgets(right, actual);
-        if self.config.bits == 32 {
-            return (used, worst);
+        match self.config.bits {
+            32 => error_in_budgets(right, actual),
+            _ => (Spread::of_call(right, actual), Spread::worst(right, actual)),
         }
-        (Spread::of_call(right, actual), worst)
     }
 
     fn describe(
@@ -717,9 +720,10 @@ impl<'c, 's, 'k> Trial<'c, 's, 'k> {
         if layers * batch * kv_heads * head_dim * max_len > FLAWS_MOST {
             return leads;
         }
-        // A maximum that begins too high gives the same there.
+        // A maximum that begins too high gives the same there, and few bits leave scores so open that what is not brought to a larger one may be anything.
         let low = self.case.kind.contents == Contents::Low;
-        let apply = |flaw: &Flaw| flaw.applies(&self.config) && !(low && *flaw == Flaw::NoMaximum);
+        let is_blurred = |flaw: &Flaw| matches!(flaw, Flaw::NoMaximum | Flaw::NotRescaled { .. });
+        let apply = |flaw: &Flaw| flaw.applies(&self.config) && !(low && is_blurred(flaw));
         for flaw in Flaw::ALL.into_iter().filter(apply) {
             let suspect = flaw.suspect();
             if leads.iter().all(|lead| lead.suspect != suspect) && self.explains(flaw) {

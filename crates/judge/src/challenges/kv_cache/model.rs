@@ -41,6 +41,9 @@ pub(super) enum Flaw {
     Unscaled,
     /// Exponentials are taken of scores as they are, and overflow.
     NoMaximum,
+    /// What tiles of so many keys have added to the output is not brought to the larger maximum of a later one; nor is the sum of weights, but for
+    /// `sums`.
+    NotRescaled { tile: usize, sums: bool },
     /// Every layer uses the tokens of the first.
     OneLayer,
     /// Every sequence uses the tokens of the first.
@@ -58,7 +61,7 @@ pub(super) enum Flaw {
 }
 
 impl Flaw {
-    pub(super) const ALL: [Self; 21] = [
+    pub(super) const ALL: [Self; 29] = [
         Self::RelativeMask,
         Self::AddedMask,
         Self::NoMask,
@@ -73,6 +76,14 @@ impl Flaw {
         Self::OneAhead,
         Self::Unscaled,
         Self::NoMaximum,
+        Self::NotRescaled { tile: 1, sums: true },
+        Self::NotRescaled { tile: 1, sums: false },
+        Self::NotRescaled { tile: 16, sums: true },
+        Self::NotRescaled { tile: 16, sums: false },
+        Self::NotRescaled { tile: 32, sums: true },
+        Self::NotRescaled { tile: 32, sums: false },
+        Self::NotRescaled { tile: 64, sums: true },
+        Self::NotRescaled { tile: 64, sums: false },
         Self::OneLayer,
         Self::OneSequence,
         Self::ForkShared,
@@ -97,6 +108,7 @@ impl Flaw {
             Self::OneBehind | Self::OneAhead => "positions_off_by_one",
             Self::Unscaled => "scores_not_scaled",
             Self::NoMaximum => "softmax_without_maximum",
+            Self::NotRescaled { .. } => "rescale_missing",
             Self::OneLayer => "layers_mixed",
             Self::OneSequence => "sequences_mixed",
             Self::ForkShared => "block_shared_after_fork",
@@ -124,6 +136,9 @@ impl Flaw {
             Self::OneAhead => "a query saw one position more than its own",
             Self::Unscaled => "scores were not divided by the root of head_dim",
             Self::NoMaximum => "exponentials of scores overflowed, as they do where no maximum is taken off",
+            Self::NotRescaled { .. } => {
+                "what was added up before a larger maximum came were not brought to it"
+            }
             Self::OneLayer => "all layers used the tokens of the first",
             Self::OneSequence => "all sequences used the tokens of the first",
             Self::ForkShared => "forked sequences went on sharing what either appends",
@@ -142,6 +157,7 @@ impl Flaw {
             Self::HeadsInterleaved | Self::FirstHeadOnly => config.kv_heads > 1,
             Self::OneLength | Self::PaddingSeen | Self::OneSequence => config.batch > 1,
             Self::OneLayer => config.layers > 1,
+            Self::NotRescaled { tile, .. } => config.max_len > tile,
             _ => true,
         }
     }
@@ -557,8 +573,19 @@ fn attention(keys: &[(&Token, f64)], kv_head: usize, q: &[f64], flaw: Option<Fla
     let without_maximum = flaw == Some(Flaw::NoMaximum);
     let spoiled = without_maximum && !(-104.0..=f64::from(f32::MAX).ln()).contains(&largest.score);
     let blurred = without_maximum && largest.score < -80.0;
-    let weights: Vec<f64> = scores.iter().map(|score| (score.score - largest.score).exp()).collect();
-    let total: f64 = weights.iter().sum();
+    let weight = |score: &Score, most: f64| (score.score - most).exp();
+    let mut weights = Vec::with_capacity(keys.len());
+    let (tile, sums) = match flaw {
+        Some(Flaw::NotRescaled { tile, sums }) => (tile, sums),
+        _ => (keys.len(), false),
+    };
+    let mut most = f64::NEG_INFINITY;
+    for tile in scores.chunks(tile) {
+        most = tile.iter().fold(most, |most, score| most.max(score.score));
+        weights.extend(tile.iter().map(|score| weight(score, most)));
+    }
+    let total: f64 =
+        if sums { scores.iter().map(|score| weight(score, most)).sum() } else { weights.iter().sum() };
     let sums = precision.sum(keys.len()) + 4.0 * precision.u;
     // Element by element of one key after the other, as they lie in memory.
     let mut out = vec![0.0; dim];

@@ -40,6 +40,8 @@ pub(super) enum Plot {
     /// Single tokens behind a long context, every other sequence a third as long as the longest. Attention of the context itself would
     /// cost the square of its length, so nobody asks for it.
     Decode,
+    /// The same where all of the context is appended in one call.
+    DecodeAtOnce,
     /// Prompts in chunks of any size.
     Chunks,
     /// Prompts of different lengths in one call, nothing for some, then single tokens for those that are not done.
@@ -89,12 +91,13 @@ impl Plot {
                 author.singles(3);
             }
             Self::Tokens => author.singles(longest.min(12)),
-            Self::Decode => {
+            Self::Decode | Self::DecodeAtOnce => {
+                let chunk = if self == Self::Decode { CHUNK } else { longest };
                 let most = longest.saturating_sub(DECODED);
                 let contexts: Vec<usize> =
                     (0..batch).map(|b| if b % 2 == 0 { most } else { longest / 3 }).collect();
-                for start in (0..most).step_by(CHUNK) {
-                    author.append(contexts.iter().map(|end| end.saturating_sub(start).min(CHUNK)).collect());
+                for start in (0..most).step_by(chunk) {
+                    author.append(contexts.iter().map(|end| end.saturating_sub(start).min(chunk)).collect());
                 }
                 author.singles(DECODED);
             }

@@ -16,16 +16,30 @@ pub(super) struct Spread {
 impl Spread {
     pub(super) fn of(attended: &Attended, actual: &[f64]) -> Self {
         let mut spread = Self::default();
+        for each in Self::of_each(attended, actual) {
+            spread.add(&each);
+        }
+        spread
+    }
+
+    /// The output that adds most to the errors of a call.
+    pub(super) fn worst(attended: &Attended, actual: &[f64]) -> usize {
+        let errors = Self::of_each(attended, actual).map(|each| each.errors);
+        errors.enumerate().max_by(|(_, a), (_, b)| a.abs().total_cmp(&b.abs())).map_or(0, |(index, _)| index)
+    }
+
+    fn of_each(attended: &Attended, actual: &[f64]) -> impl Iterator<Item = Self> {
         let dim = actual.len() / attended.own_variance.len().max(1);
-        for (index, actual) in actual.iter().enumerate() {
+        actual.iter().enumerate().map(move |(index, actual)| {
             // Where all values are zero, so must be what comes of them.
             let unit = attended.own_variance[index / dim].max(f64::MIN_POSITIVE);
             let error = (actual - attended.values[index]).abs() - attended.budget[index];
-            // So that a NaN counts.
-            spread.errors += if error <= 0.0 { 0.0 } else { error * error / unit };
-            spread.variances += attended.variance[index] / unit;
-        }
-        spread
+            Self {
+                // So that a NaN counts.
+                errors: if error <= 0.0 { 0.0 } else { error * error / unit },
+                variances: attended.variance[index] / unit,
+            }
+        })
     }
 
     /// The share of what is allowed that one call used. It has few numbers, and may be off by twice as much as many calls.

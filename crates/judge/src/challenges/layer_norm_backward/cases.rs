@@ -1,6 +1,7 @@
 //! What is tried, in families.
 
 use tribunal_contract::DType;
+use tribunal_contract::launch::GRID_MAX;
 use tribunal_runner::MachineError;
 
 use super::checks;
@@ -34,6 +35,8 @@ pub(super) enum Procedure {
     LongDy,
     /// Forward and backward, and the directions of the residual.
     Directions,
+    /// More rows than a grid may have blocks along y or z, of submissions that launch kernels: what would be launched.
+    ManyRows,
 }
 
 /// A kind of case: its family and name in ids, and how it is made.
@@ -82,6 +85,7 @@ static KINDS: &[Kind] = {
         plain(Basic, "integers", of(X::Integers)),
         plain(Basic, "positive_dy", Recipe { dy: Dy::Positive, ..PLAIN }),
         plain(Shapes, "normal", PLAIN),
+        tried(Shapes, "rows", PLAIN, ManyRows),
         plain(Edge, "zero_rows", of(X::ZeroRows)),
         plain(Edge, "constant_rows", Recipe { x: X::ConstantRows, eps: 0.1, ..PLAIN }),
         plain(Edge, "constant_rows_small_eps", Recipe { x: X::ConstantRows, eps: 1e-8, ..PLAIN }),
@@ -160,6 +164,7 @@ static LISTINGS: &[Listing] = {
         Listing(Quick, F32, "shapes/normal", "1x1 1x7 3x5 7x33 2x1x17 2x1025"),
         Listing(Standard, F32, "shapes/normal",
             "2x2 3x255 2x1023 1x1024"),
+        Listing(Standard, F32, "shapes/rows", "33x1986x3"),
         Listing(Full, F32, "shapes/normal", "64x4 65x65 127x2 1x3x511 33x129 1x1x1 1x12288 3x8191"),
         Listing(Standard, F64, "shapes/normal", "1x1 3x7 2x3x65"),
         Listing(Standard, F64, "shapes/normal", "2x1026"),
@@ -279,6 +284,7 @@ pub(super) fn list(plan: &Plan) -> Vec<LayerNormCase> {
                 })
             })
         })
+        .filter(|case| plan.launches || case.kind.procedure != Procedure::ManyRows)
         .collect();
     cases.sort_by_key(|case| case.kind.family);
     cases
@@ -323,6 +329,7 @@ impl LayerNormCase {
             // A mean over fewer columns or fewer rows proves nothing here.
             (X::Drift, _) => (1, 65_536),
             (_, Procedure::Directions) => (64, 8),
+            (_, Procedure::ManyRows) => (GRID_MAX[1] as usize + 1, 1),
             (X::ZeroRows | X::NanRow | X::Scales | X::Offsets, _) => (2, 2),
             (X::ConstantRows | X::Deviations, _) => (5, 2),
             (X::HeavyTail, _) => (1, 3),
@@ -388,7 +395,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     fn listed(effort: Effort, capabilities: &[&'static str]) -> Vec<LayerNormCase> {
-        list(&Plan { seed: Seed::PUBLIC, effort, capabilities: capabilities.to_vec() })
+        list(&Plan { seed: Seed::PUBLIC, effort, capabilities: capabilities.to_vec(), launches: false })
     }
 
     #[test]

@@ -15,6 +15,8 @@ use crate::lead::some_rows;
 use crate::report::{Report, Step, Stop};
 use crate::{Court, Observation, Severity};
 
+const LAUNCHES: &str = "can_be_launched";
+
 pub(super) const GRADIENTS: [Output; 3] = [Output::Dx, Output::Dgamma, Output::Dbeta];
 
 /// Why a second backward from the same cache is wrong.
@@ -35,6 +37,7 @@ pub(super) fn examine(case: &LayerNormCase, court: &mut Court<'_>) -> Result<Vec
         Procedure::LongGamma => trial.long_gamma(),
         Procedure::LongDy => trial.long_dy(),
         Procedure::Directions => trial.directions(),
+        Procedure::ManyRows => trial.many_rows(),
     };
     match outcome {
         Err(Stop::Machine(error)) => return Err(error),
@@ -60,6 +63,29 @@ pub(super) struct Gradients {
     dbeta: Tensor,
 }
 
+fn forward(problem: &Problem, cache: StateId) -> Call<'_> {
+    Call {
+        operation: "forward",
+        inputs: vec![
+            Argument::Tensor(&problem.x),
+            Argument::Tensor(&problem.gamma),
+            Argument::Tensor(&problem.beta),
+            Argument::Real(problem.eps),
+        ],
+        outputs: vec![problem.full()],
+        makes: Some(cache),
+    }
+}
+
+fn backward<'t>(problem: &Problem, dy: &'t Tensor, cache: StateId) -> Call<'t> {
+    Call {
+        operation: "backward",
+        inputs: vec![Argument::Tensor(dy), Argument::State(cache)],
+        outputs: vec![problem.full(), problem.column(), problem.column()],
+        makes: None,
+    }
+}
+
 pub(super) struct Trial<'c, 's, 'k> {
     pub(super) court: &'c mut Court<'s>,
     pub(super) case: &'k LayerNormCase,
@@ -83,32 +109,15 @@ impl Trial<'_, '_, '_> {
 
     pub(super) fn forward(&mut self, problem: Problem, right: Expectations) -> Step<Opened> {
         let cache = self.court.new_state();
-        let call = Call {
-            operation: "forward",
-            inputs: vec![
-                Argument::Tensor(&problem.x),
-                Argument::Tensor(&problem.gamma),
-                Argument::Tensor(&problem.beta),
-                Argument::Real(problem.eps),
-            ],
-            outputs: vec![problem.full()],
-            makes: Some(cache),
-        };
-        let mut answer = self.court.call(&call).map_err(Stop::at("forward"))?;
+        let mut answer = self.court.call(&forward(&problem, cache)).map_err(Stop::at("forward"))?;
         self.report.conduct("forward", &["x", "gamma", "beta", "eps"], &answer);
         Ok(Opened { y: answer.outputs.remove(0), problem, right, cache })
     }
 
     /// Backward, unjudged.
     pub(super) fn backward(&mut self, dy: &Tensor, opened: &Opened) -> Step<Gradients> {
-        let problem = &opened.problem;
-        let call = Call {
-            operation: "backward",
-            inputs: vec![Argument::Tensor(dy), Argument::State(opened.cache)],
-            outputs: vec![problem.full(), problem.column(), problem.column()],
-            makes: None,
-        };
-        let answer = self.court.call(&call).map_err(Stop::at("backward"))?;
+        let answer =
+            self.court.call(&backward(&opened.problem, dy, opened.cache)).map_err(Stop::at("backward"))?;
         self.report.conduct("backward", &["dy", "cache"], &answer);
         let [dx, dgamma, dbeta]: [Tensor; 3] =
             answer.outputs.try_into().expect("the runner has checked the number of results");
@@ -151,6 +160,16 @@ impl Trial<'_, '_, '_> {
             self.alone(&opened, output, actual)?;
         }
         Ok((opened, gradients))
+    }
+
+    /// As many rows as batches have in training, of next to nothing.
+    fn many_rows(&mut self) -> Step<()> {
+        let (problem, cache) = (self.case.problem(self.court, 0), self.court.new_state());
+        let calls = [forward(&problem, cache), backward(&problem, &problem.dy, cache)];
+        let Some(planned) = self.court.plan(&calls) else { return Ok(()) };
+        planned.map_err(|(index, fault)| Stop::Fault { call: calls[index].operation, fault })?;
+        self.report.pass(LAUNCHES, None);
+        Ok(())
     }
 
     /// Whether a row that is wrong in the batch is right alone.

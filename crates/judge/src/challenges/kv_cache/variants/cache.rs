@@ -304,6 +304,7 @@ impl Cache {
         (sequence, head, token): (usize, usize, usize),
     ) -> Option<f32> {
         let (heads, tokens) = match self.defect {
+            _ if self.bits > 8 => return None,
             Some(Defect::ScaleOfAllHeads) => (0..self.kv_heads, token..token + 1),
             Some(Defect::ScaleOfAllTokens) => (head..head + 1, 0..count),
             _ => return None,

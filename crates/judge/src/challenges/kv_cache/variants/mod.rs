@@ -245,10 +245,22 @@ pub(super) fn all() -> Variants {
             mutant("parts_from_maximum_0_in_16_bits", Defect::PartsFromZero(16), None),
             mutant("parts_from_maximum_0_in_8_bits", Defect::PartsFromZero(8), None),
             mutant("parts_from_maximum_0_in_4_bits", Defect::PartsFromZero(4), None),
-            mutant("factor_forgotten_in_prompts", Defect::FactorForgotten(32), None),
-            mutant("factor_forgotten_in_prompts_in_16_bits", Defect::FactorForgotten(16), None),
-            mutant("factor_forgotten_in_prompts_in_8_bits", Defect::FactorForgotten(8), None),
-            mutant("factor_forgotten_in_prompts_in_4_bits", Defect::FactorForgotten(4), None),
+            mutant("factor_forgotten_in_prompts", Defect::FactorForgotten(32), Some("rescale_missing")),
+            mutant(
+                "factor_forgotten_in_prompts_in_16_bits",
+                Defect::FactorForgotten(16),
+                Some("rescale_missing"),
+            ),
+            mutant(
+                "factor_forgotten_in_prompts_in_8_bits",
+                Defect::FactorForgotten(8),
+                Some("rescale_missing"),
+            ),
+            mutant(
+                "factor_forgotten_in_prompts_in_4_bits",
+                Defect::FactorForgotten(4),
+                Some("rescale_missing"),
+            ),
             mutant("scores_times_1.0000015", Defect::Shifted(Shift::Scale, 1500, 32), Some("scale_off")),
             mutant(
                 "scores_times_1.0012_in_16_bits",
