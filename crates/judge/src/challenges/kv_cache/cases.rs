@@ -150,7 +150,8 @@ static LISTINGS: &[Listing] = {
             1x4x8x2x128x40p8x20/b32"),
         Listing(Standard, "stateful/long_walk", "2x4x4x2x16x40p8x14/b32"),
         Listing(Standard, "scale/prefill", "1x1x4x1x64x360/b32 1x1x2x1x128x450p16x30/b32"),
-        Listing(Standard, "scale/ragged", "2x8x8x2x64x40p16x24/b32"),
+        // More sequences than two warps have lanes.
+        Listing(Standard, "scale/ragged", "1x70x8x2x16x40p16x150/b32"),
         Listing(Standard, "adversarial/directions", "1x32x8x4x16x16/b32 1x32x8x4x16x16/b16 1x32x8x4x16x16/b8 1x32x8x4x16x16/b4"),
         // More tokens than 16 bits count, and than a grid may have blocks along y or z.
         Listing(Standard, "scale/at_once", "1x1x2x1x8x65544/b32"),
@@ -412,6 +413,11 @@ mod tests {
             some("blocks of 32 tokens and more", &|case| block(case) >= 32);
         }
         assert!(cases.iter().any(|case| case.config.max_len > 1 << 16), "more tokens than 16 bits count");
+        let paged = |case: &&CacheCase| case.config.paged.is_some();
+        assert!(
+            cases.iter().filter(paged).any(|case| case.config.batch > 64),
+            "more sequences than two warps have lanes"
+        );
     }
 
     /// The cost of a case is in its queries, and of a long context only the newest tokens ask.
