@@ -1,6 +1,6 @@
 //! What must hold, and the calls that show whether it does.
 
-use tribunal_contract::{Argument, Call, DType, Fault, Tensor};
+use tribunal_contract::{DType, Fault, Tensor};
 use tribunal_runner::MachineError;
 
 use super::answer::Answer;
@@ -71,15 +71,6 @@ impl Heard {
     }
 }
 
-fn call_of(problem: &Problem) -> Call<'_> {
-    Call {
-        operation: "softmax_topk",
-        inputs: vec![Argument::Tensor(&problem.logits), Argument::Integer(problem.k as i64)],
-        outputs: problem.outputs(),
-        makes: None,
-    }
-}
-
 struct Trial<'c, 's, 'k> {
     court: &'c mut Court<'s>,
     case: &'k TopkCase,
@@ -89,7 +80,7 @@ struct Trial<'c, 's, 'k> {
 impl Trial<'_, '_, '_> {
     fn ask(&mut self, problem: Problem) -> Step<Heard> {
         let right = self.court.recall(&problem, || expect(&problem));
-        let answer = self.court.call(&call_of(&problem)).map_err(Stop::at("softmax_topk"))?;
+        let answer = self.court.call(&problem.call()).map_err(Stop::at("softmax_topk"))?;
         self.report.conduct("softmax_topk", &["logits", "k"], &answer);
         let answer = Answer::new(&problem, &answer.outputs);
         Ok(Heard { problem, right, answer })
@@ -285,7 +276,7 @@ impl Trial<'_, '_, '_> {
     /// As many rows as batches have in training, of next to nothing.
     fn many_rows(&mut self) -> Step<()> {
         let problem = self.case.problem(self.court, 0);
-        let Some(planned) = self.court.plan(&[call_of(&problem)]) else { return Ok(()) };
+        let Some(planned) = self.court.plan(&[problem.call()]) else { return Ok(()) };
         planned.map_err(|(_, fault)| Stop::Fault { call: "softmax_topk", fault })?;
         self.report.pass(LAUNCHES, None);
         Ok(())

@@ -101,7 +101,6 @@ mod tests {
     use super::*;
     use crate::variant::Variant;
     use crate::{Case, Court, Observation, Outcome, Seed};
-    use tribunal_contract::{Argument, Call};
 
     const DTYPES: [DType; 3] = [DType::Float32, DType::Float16, DType::BFloat16];
 
@@ -110,13 +109,7 @@ mod tests {
         let mut subject = variant.stand();
         let mut court = Court::new(subject.as_mut(), seed);
         let problem = case.problem(&court, 0);
-        let call = Call {
-            operation: "softmax_topk",
-            inputs: vec![Argument::Tensor(&problem.logits), Argument::Integer(problem.k as i64)],
-            outputs: problem.outputs(),
-            makes: None,
-        };
-        let answer = Answer::new(&problem, &court.call(&call).expect("an answer").outputs);
+        let answer = Answer::new(&problem, &court.call(&problem.call()).expect("an answer").outputs);
         let right = oracle::expect(&problem);
         let wrong = Wrong { problem: &problem, right: &right, answer: &answer };
         projections(&wrong, &wrong.rows())

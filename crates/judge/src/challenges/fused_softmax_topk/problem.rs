@@ -1,6 +1,6 @@
 //! One problem: logits and how many winners are asked for.
 
-use tribunal_contract::{DType, Tensor, TensorSpec};
+use tribunal_contract::{Argument, Call, DType, Tensor, TensorSpec};
 
 /// Logits in the submission's dtype, and the same numbers widened.
 #[derive(Debug, Clone)]
@@ -27,6 +27,16 @@ impl Problem {
     pub(super) fn of(logits: Tensor, k: usize) -> Self {
         let wide = logits.to_f64();
         Self { logits, k, wide }
+    }
+
+    /// The call that asks it.
+    pub(super) fn call(&self) -> Call<'_> {
+        Call {
+            operation: "softmax_topk",
+            inputs: vec![Argument::Tensor(&self.logits), Argument::Integer(self.k as i64)],
+            outputs: self.outputs(),
+            makes: None,
+        }
     }
 
     pub(super) fn shape(&self) -> &[usize] {

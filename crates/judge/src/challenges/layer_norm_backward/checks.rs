@@ -1,6 +1,6 @@
 //! What must hold, and the calls that show whether it does.
 
-use tribunal_contract::{Argument, Call, DType, StateId, Tensor};
+use tribunal_contract::{DType, StateId, Tensor};
 use tribunal_runner::MachineError;
 
 use super::cases::{LayerNormCase, Procedure};
@@ -63,29 +63,6 @@ pub(super) struct Gradients {
     dbeta: Tensor,
 }
 
-fn forward(problem: &Problem, cache: StateId) -> Call<'_> {
-    Call {
-        operation: "forward",
-        inputs: vec![
-            Argument::Tensor(&problem.x),
-            Argument::Tensor(&problem.gamma),
-            Argument::Tensor(&problem.beta),
-            Argument::Real(problem.eps),
-        ],
-        outputs: vec![problem.full()],
-        makes: Some(cache),
-    }
-}
-
-fn backward<'t>(problem: &Problem, dy: &'t Tensor, cache: StateId) -> Call<'t> {
-    Call {
-        operation: "backward",
-        inputs: vec![Argument::Tensor(dy), Argument::State(cache)],
-        outputs: vec![problem.full(), problem.column(), problem.column()],
-        makes: None,
-    }
-}
-
 pub(super) struct Trial<'c, 's, 'k> {
     pub(super) court: &'c mut Court<'s>,
     pub(super) case: &'k LayerNormCase,
@@ -109,7 +86,7 @@ impl Trial<'_, '_, '_> {
 
     pub(super) fn forward(&mut self, problem: Problem, right: Expectations) -> Step<Opened> {
         let cache = self.court.new_state();
-        let mut answer = self.court.call(&forward(&problem, cache)).map_err(Stop::at("forward"))?;
+        let mut answer = self.court.call(&problem.forward(cache)).map_err(Stop::at("forward"))?;
         self.report.conduct("forward", &["x", "gamma", "beta", "eps"], &answer);
         Ok(Opened { y: answer.outputs.remove(0), problem, right, cache })
     }
@@ -117,7 +94,7 @@ impl Trial<'_, '_, '_> {
     /// Backward, unjudged.
     pub(super) fn backward(&mut self, dy: &Tensor, opened: &Opened) -> Step<Gradients> {
         let answer =
-            self.court.call(&backward(&opened.problem, dy, opened.cache)).map_err(Stop::at("backward"))?;
+            self.court.call(&opened.problem.backward(dy, opened.cache)).map_err(Stop::at("backward"))?;
         self.report.conduct("backward", &["dy", "cache"], &answer);
         let [dx, dgamma, dbeta]: [Tensor; 3] =
             answer.outputs.try_into().expect("the runner has checked the number of results");
@@ -165,7 +142,7 @@ impl Trial<'_, '_, '_> {
     /// As many rows as batches have in training, of next to nothing.
     fn many_rows(&mut self) -> Step<()> {
         let (problem, cache) = (self.case.problem(self.court, 0), self.court.new_state());
-        let calls = [forward(&problem, cache), backward(&problem, &problem.dy, cache)];
+        let calls = [problem.forward(cache), problem.backward(&problem.dy, cache)];
         let Some(planned) = self.court.plan(&calls) else { return Ok(()) };
         planned.map_err(|(index, fault)| Stop::Fault { call: calls[index].operation, fault })?;
         self.report.pass(LAUNCHES, None);

@@ -142,7 +142,7 @@ mod tests {
     use crate::direction::DECISIVE;
     use crate::variant::Variant;
     use crate::{Case, Court, Outcome, Seed};
-    use tribunal_contract::{Argument, Call, Tensor};
+    use tribunal_contract::Tensor;
 
     const CASES: [&str; 2] =
         ["adversarial/directions/256x64/float32", "adversarial/directions/128x64/float64"];
@@ -173,25 +173,8 @@ mod tests {
         let mut subject = variant.stand();
         let mut court = Court::new(subject.as_mut(), Seed::PUBLIC);
         let cache = court.new_state();
-        let forward = Call {
-            operation: "forward",
-            inputs: vec![
-                Argument::Tensor(&problem.x),
-                Argument::Tensor(&problem.gamma),
-                Argument::Tensor(&problem.beta),
-                Argument::Real(problem.eps),
-            ],
-            outputs: vec![problem.full()],
-            makes: Some(cache),
-        };
-        let y = court.call(&forward).expect("an answer").outputs.remove(0);
-        let backward = Call {
-            operation: "backward",
-            inputs: vec![Argument::Tensor(&problem.dy), Argument::State(cache)],
-            outputs: vec![problem.full(), problem.column(), problem.column()],
-            makes: None,
-        };
-        let dx = court.call(&backward).expect("an answer").outputs.remove(0);
+        let y = court.call(&problem.forward(cache)).expect("an answer").outputs.remove(0);
+        let dx = court.call(&problem.backward(&problem.dy, cache)).expect("an answer").outputs.remove(0);
         [(Output::Y, y), (Output::Dx, dx)]
     }
 

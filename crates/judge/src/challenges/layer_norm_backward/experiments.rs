@@ -1,6 +1,6 @@
 //! Calls that must not disturb each other, input that must be refused, and experiments that tell defects apart.
 
-use tribunal_contract::{Argument, Call, Fault, Tensor};
+use tribunal_contract::{Fault, Tensor};
 use tribunal_runner::MachineError;
 
 use super::checks::{GRADIENTS, Gradients, Opened, Trial, USED_UP};
@@ -146,12 +146,7 @@ impl Trial<'_, '_, '_> {
         shape[0] += 1;
         let count = shape.iter().product();
         let dy = Tensor::from_f64(opened.problem.dtype(), shape, &vec![0.5; count]);
-        let call = Call {
-            operation: "backward",
-            inputs: vec![Argument::Tensor(&dy), Argument::State(opened.cache)],
-            outputs: vec![opened.problem.full(), opened.problem.column(), opened.problem.column()],
-            makes: None,
-        };
+        let call = opened.problem.backward(&dy, opened.cache);
         let what = format!("backward of dy {} for x {}", dy.spec(), opened.problem.full());
         self.court.doubt(true);
         let outcome = self.court.call(&call).map(drop).map_err(Stop::at("backward"));

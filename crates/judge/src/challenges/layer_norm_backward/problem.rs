@@ -1,6 +1,6 @@
 //! One problem: the inputs of a forward and a backward call.
 
-use tribunal_contract::{DType, Tensor, TensorSpec};
+use tribunal_contract::{Argument, Call, DType, StateId, Tensor, TensorSpec};
 
 /// Inputs in the submission's dtype, and the same numbers widened.
 #[derive(Debug, Clone)]
@@ -32,6 +32,31 @@ pub(super) struct Wide {
 impl Problem {
     fn tensors(&self) -> [&Tensor; 4] {
         [&self.x, &self.gamma, &self.beta, &self.dy]
+    }
+
+    /// The call of its forward, which makes that cache.
+    pub(super) fn forward(&self, cache: StateId) -> Call<'_> {
+        Call {
+            operation: "forward",
+            inputs: vec![
+                Argument::Tensor(&self.x),
+                Argument::Tensor(&self.gamma),
+                Argument::Tensor(&self.beta),
+                Argument::Real(self.eps),
+            ],
+            outputs: vec![self.full()],
+            makes: Some(cache),
+        }
+    }
+
+    /// The call of its backward from that cache.
+    pub(super) fn backward<'t>(&self, dy: &'t Tensor, cache: StateId) -> Call<'t> {
+        Call {
+            operation: "backward",
+            inputs: vec![Argument::Tensor(dy), Argument::State(cache)],
+            outputs: vec![self.full(), self.column(), self.column()],
+            makes: None,
+        }
     }
 
     /// A problem from values that are rounded to `dtype` first.
