@@ -31,6 +31,8 @@ pub mod measure;
 mod memory;
 mod on_gpu;
 mod own_tests;
+#[cfg(test)]
+mod pairs;
 pub mod precision;
 pub mod report;
 pub mod resample;

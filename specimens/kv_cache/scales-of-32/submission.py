@@ -9,17 +9,15 @@ class Store:
     def __init__(self, shape, bits):
         self.bits, self.most = bits, (1 << bits) - 1
         self.codes = np.zeros(shape[:-1] + (shape[-1] * bits // 8,), np.uint8)
-        self.group = min(32, shape[-1])
-        groups = (*shape[:-1], shape[-1] // self.group)
+        self.starts, self.group_of = np.arange(0, shape[-1], 32), np.arange(shape[-1]) // 32
+        groups = (*shape[:-1], len(self.starts))
         self.scale, self.least = np.zeros(groups, np.float16), np.zeros(groups, np.float16)
 
     def write(self, where, x):
-        x = x.reshape(*x.shape[:-1], -1, self.group)
-        least = x.min(axis=-1).astype(np.float16)
-        scale = ((x.max(axis=-1) - least) / self.most).astype(np.float16)
-        safe = np.where(scale > 0, scale, 1).astype(np.float32)[..., None]
-        codes = np.clip(np.rint((x - least[..., None].astype(np.float32)) / safe), 0, self.most).astype(np.uint8)
-        codes = codes.reshape(*codes.shape[:-2], -1)
+        least = np.minimum.reduceat(x, self.starts, axis=-1).astype(np.float16)
+        scale = ((np.maximum.reduceat(x, self.starts, axis=-1) - least) / self.most).astype(np.float16)
+        safe = np.where(scale > 0, scale, 1).astype(np.float32)[..., self.group_of]
+        codes = np.clip(np.rint((x - least[..., self.group_of].astype(np.float32)) / safe), 0, self.most).astype(np.uint8)
         if self.bits == 4:
             codes = codes[..., 0::2] | codes[..., 1::2] << 4
         self.codes[where], self.scale[where], self.least[where] = codes, scale, least
@@ -28,8 +26,8 @@ class Store:
         codes = self.codes[where]
         if self.bits == 4:
             codes = np.stack([codes & 15, codes >> 4], axis=-1).reshape(*codes.shape[:-1], -1)
-        scale, least = self.scale[where][..., None].astype(np.float32), self.least[where][..., None]
-        return (codes.reshape(*codes.shape[:-1], -1, self.group) * scale + least).reshape(codes.shape)
+        scale, least = self.scale[where].astype(np.float32), self.least[where]
+        return codes * scale[..., self.group_of] + least[..., self.group_of]
 
     @property
     def nbytes(self):
@@ -63,8 +61,6 @@ def create(layers, batch, heads, kv_heads, head_dim, max_len, bits, block_size, 
         raise ValueError(f"{heads} heads are no multiple of {kv_heads}")
     if bits not in (32, 16, 8, 4) or block_size:
         raise ValueError("32, 16, 8 or 4 bits, and no pages")
-    if bits < 16 and head_dim % min(32, head_dim):
-        raise ValueError(f"head_dim {head_dim} is no multiple of 32")
     return Cache(layers, batch, heads, kv_heads, head_dim, max_len, bits)
 
 

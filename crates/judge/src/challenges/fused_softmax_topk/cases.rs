@@ -136,10 +136,14 @@ static LISTINGS: &[Listing] = {
         Listing(Quick, F32, "shapes/normal", "1x1x1/1 2x2x5/5 3x1x33/10 1x3x31/31"),
         Listing(Standard, F32, "shapes/normal",
             "2x2x5/2 1x9x5/3 3x3x33/32 1x3x33/33 2x2x1000/256 \
-             2x3x1023/50 1x5x1025/10 1x3x2049/100 1x1x12301/1100 1x1x4200/4100 1x2x8193/20"),
+             2x3x1023/50 1x5x1025/1 1x3x2049/100 1x1x12301/1100 1x1x4200/4100 1x2x8193/20"),
+        // What kernels have code of their own for, each with each of the others: a test says which pairs. The token of the largest logit alone is what
+        // greedy decoding asks for.
+        Listing(Standard, EACH, "shapes/normal", "1x18x24/1 1x1x30/1 1x2x6002/5 1x17x9000/300 1x2x32004/1 1x1x40001/5 1x1x70001/1 1x2x70002/300"),
+        Listing(Standard, HALVES, "shapes/normal", "1x2x700/1 1x1x1004/300"),
         Listing(Standard, F32, "shapes/rows", "33x1986x3/1"),
         Listing(Full, F32, "shapes/normal", "1x1x2/2 1x65x17/16 2x2x257/257 17x5x63/7 1x2x4097/1000 1x2x8191/8191"),
-        Listing(Standard, HALVES, "shapes/normal", "1x2x1/1 1x3x5/2 3x3x33/10 1x1x31/31 1x2x1000/256 1x2x1025/10 1x1x1200/1100 1x2x8193/20 1x1x25001/300"),
+        Listing(Standard, HALVES, "shapes/normal", "1x2x1/1 1x3x5/2 3x3x33/10 1x1x31/31 1x2x1000/256 1x2x1025/1 1x1x1200/1100 1x2x8193/20 1x1x25001/300"),
         Listing(Quick, F32, "edge/equal", "1x5x40/7"),
         Listing(Standard, EACH, "edge/equal", "1x3x1000/50"),
         Listing(Standard, F32, "edge/near_ties", "2x3x500/20"),
@@ -161,9 +165,9 @@ static LISTINGS: &[Listing] = {
         Listing(Standard, HALVES, "edge/masked_row", "1x5x60/8"),
         Listing(Standard, HALVES, "edge/nan_row", "1x5x60/8"),
         // Few rows, and long ones: where a row is shared out among blocks.
-        Listing(Standard, EACH, "edge/few_finite", "1x2x5000/64 1x1x70001/20"),
-        Listing(Standard, EACH, "edge/masked_row", "1x3x5000/64 1x2x70001/20"),
-        Listing(Standard, EACH, "edge/nan_row", "1x4x5000/80 1x4x40001/80"),
+        Listing(Standard, EACH, "edge/few_finite", "1x2x5002/64 1x1x70002/20"),
+        Listing(Standard, EACH, "edge/masked_row", "1x3x5004/64 1x2x70004/20"),
+        Listing(Standard, EACH, "edge/nan_row", "1x4x5000/80 1x4x40004/80"),
         Listing(Standard, HALVES, "edge/nan_row", "2x2x600/200"),
         Listing(Standard, HALVES, "edge/k_beyond_v", "1x2x5/8 1x2x40/50"),
         Listing(Quick, F32, "stability/extreme", "2x3x200/10"),
@@ -185,7 +189,7 @@ static LISTINGS: &[Listing] = {
         Listing(Standard, HALVES, "stability/rising", "1x3x500/10 1x1x70001/50"),
         Listing(Standard, HALVES, "stability/rising_far", "1x3x1000/10"),
         Listing(Standard, HALVES, "stability/falling", "1x3x500/10"),
-        Listing(Standard, HALVES, "stability/plateau", "1x2x32000/50 1x1x50257/256 1x1x70001/50"),
+        Listing(Standard, HALVES, "stability/plateau", "1x2x32000/50 1x1x50257/256 1x1x70008/50"),
         Listing(Quick, F32, "property/rows_apart", "1x5x300/10"),
         Listing(Standard, HALVES, "property/rows_apart", "1x5x300/10"),
         Listing(Standard, HALVES, "property/permuted", "2x2x1000/20"),
@@ -197,7 +201,7 @@ static LISTINGS: &[Listing] = {
         Listing(Standard, HALVES, "batch/normal", "1x130x50/4 1x1100x12/2"),
         Listing(Standard, EACH, "batch/scales", "2x9x300/10"),
         Listing(Standard, HALVES, "batch/offsets", "2x4x100/5"),
-        Listing(Standard, EACH, "batch/offsets", "1x4x5000/50 1x4x40001/50"),
+        Listing(Standard, EACH, "batch/offsets", "1x4x5000/50 1x4x40002/50"),
         // Of rows that one block comes to, each is some pieces of what it reads at a time.
         Listing(Standard, EACH, "batch/many_rows", "1x20x2001/100"),
         Listing(Standard, F32, "batch/many_rows", "1x23x6161/20"),
@@ -387,6 +391,7 @@ impl Case for TopkCase {
 mod tests {
     use super::*;
     use crate::Seed;
+    use crate::pairs::{self, Choice, part};
     use std::collections::BTreeSet;
 
     fn listed(effort: Effort, capabilities: &[&'static str]) -> Vec<TopkCase> {
@@ -416,7 +421,7 @@ mod tests {
         let ids = |effort| -> BTreeSet<String> { listed(effort, &[]).iter().map(Case::id).collect() };
         let (quick, standard, full) = (ids(Effort::Quick), ids(Effort::Standard), ids(Effort::Full));
         assert!(quick.is_subset(&standard) && standard.is_subset(&full));
-        assert!((60..=100).contains(&standard.len()), "{} cases", standard.len());
+        assert!((60..=110).contains(&standard.len()), "{} cases", standard.len());
         assert!((15..=30).contains(&quick.len()), "{} cases", quick.len());
     }
 
@@ -430,6 +435,35 @@ mod tests {
             assert!(cases.iter().any(|case| case.k == k), "k = {k}");
         }
         assert!(cases.iter().any(|case| case.k == case.shape[2] && case.k > 256), "k = V");
+    }
+
+    /// What kernels choose code of their own by.
+    const CHOICES: [Choice; 4] = [
+        ("V", &["up to 32", "up to 1024", "up to 8192", "up to 65,536", "more"]),
+        ("V divides by", &["8", "4", "2", "1"]),
+        ("k", &["1", "up to 8", "up to 32", "up to 256", "more"]),
+        ("rows", &["1", "up to 16", "more"]),
+    ];
+
+    /// In every dtype, but for what cannot be and what would cost seconds.
+    #[test]
+    fn every_two_choices_that_kernels_make_meet_in_a_case() {
+        let cases = listed(Effort::Standard, &["float16", "bfloat16"]);
+        for dtype in EACH {
+            let of_dtype = cases.iter().filter(|case| case.dtype == *dtype);
+            let chosen = of_dtype.map(|case| {
+                let vocab = case.shape[2];
+                [
+                    part(vocab, &[32, 1024, 8192, 65_536]),
+                    3 - vocab.trailing_zeros().min(3) as usize,
+                    part(case.k, &[1, 8, 32, 256]),
+                    part(case.shape[0] * case.shape[1], &[1, 16]),
+                ]
+            });
+            let missing = pairs::missing(&CHOICES, &chosen.collect::<Vec<_>>());
+            let due = ["V up to 32, k up to 256", "V up to 32, k more", "V more, rows more"];
+            assert_eq!(missing, due, "{dtype}");
+        }
     }
 
     #[test]

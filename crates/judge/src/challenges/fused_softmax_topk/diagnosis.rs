@@ -136,6 +136,10 @@ impl<'a> Wrong<'a> {
                 leads.clear();
                 leads.extend(running_sum(self, &rows, &lses));
             }
+            // Of one winner any probability is that of some denominator.
+            if leads.is_empty() && self.problem.k == 1 && differ(&rows, &lses) {
+                leads.extend(half_precision(&rows));
+            }
         } else if leads.is_empty() {
             leads.extend(half_precision(&rows));
         }
@@ -507,6 +511,13 @@ fn running_sum(wrong: &Wrong<'_>, rows: &[Seen<'_>], lses: &[f64]) -> Option<Lea
             shorten(largest)
         ),
     })
+}
+
+/// Whether denominators are off by factors of their own, some too large and others too small.
+fn differ(rows: &[Seen<'_>], lses: &[f64]) -> bool {
+    let is_above = |(seen, lse): (&Seen<'_>, &f64)| *lse > seen.right.lse;
+    let above = rows.iter().zip(lses).filter(|row| is_above(*row)).count();
+    above > 0 && above < rows.len()
 }
 
 /// Errors of the size that half precision makes.

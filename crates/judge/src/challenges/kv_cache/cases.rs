@@ -71,6 +71,7 @@ static KINDS: &[Kind] = {
         kind(Scale, "ragged", Ragged, Normal),
         kind(Scale, "decode", Decode, Normal),
         kind(Scale, "at_once", DecodeAtOnce, Normal),
+        kind(Scale, "chunked_prefill", ChunkedPrefill, Normal),
         kind(Adversarial, "directions", Directions, Normal),
     ]
 };
@@ -89,76 +90,84 @@ static LISTINGS: &[Listing] = {
         Listing(Standard, "basic/tokens", "2x2x4x2x16x16p4x12/b32 2x2x4x2x32x16/b8"),
         Listing(Quick, "basic/chunks", "2x2x4x2x16x32/b32"),
         Listing(Standard, "basic/chunks", "2x2x4x2x16x32p8x9/b32 2x2x4x2x16x32/b16 2x2x4x2x32x32/b8 2x2x4x2x32x32/b4"),
-        Listing(Standard, "shapes/prefill", "1x1x1x1x2x3/b32 1x2x6x1x10x17/b32 2x1x8x8x128x9/b32 1x2x4x2x16x24p1x60/b32 \
-            1x3x4x2x16x24p7x14/b32 1x2x4x2x16x24p32x2/b32 1x2x12x3x100x12/b32 1x1x9x1x160x6/b32 1x1x4x2x100x96/b16"),
-        // Heads of the usual sizes, and how many share one of keys, in every format: kernels have code of their own for each.
-        Listing(Standard, "shapes/tokens", "1x2x5x1x64x12/b16 1x2x8x2x128x12p4x6/b16 1x2x3x1x24x12/b16 1x1x16x1x40x12/b16 1x2x2x2x16x12/b16 \
-            1x2x5x1x64x12/b8 1x2x5x1x128x12p4x6/b8 1x2x3x1x24x12/b8 1x1x16x1x192x12/b8 1x2x2x2x16x12/b8 \
-            1x2x5x1x64x12/b4 1x2x5x1x128x12p4x6/b4 1x2x3x1x24x12/b4 1x1x16x1x256x12/b4 1x2x2x2x16x12/b4 \
-            1x2x5x1x64x12p4x6/b32 1x2x7x1x128x12/b32 1x1x4x1x256x8/b16"),
-        Listing(Standard, "shapes/ragged", "4x7x3x1x6x20/b32 1x5x12x4x80x20p16x10/b32"),
+        Listing(Standard, "shapes/prefill", "1x1x1x1x2x3/b32"),
+        // What kernels have code of their own for, in every format, each with each of the others: a test says which pairs.
+        Listing(Standard, "shapes/prefill", "1x1x16x1x64x60p16x5/b32 1x1x1x1x192x24p16x3/b32 1x1x6x2x72x60p32x3/b32 1x2x8x1x24x60/b32 1x1x4x4x128x60/b32 1x2x4x4x64x60p1x150/b32 1x2x8x1x10x60p32x5/b32 \
+            1x1x8x1x112x60p3x25/b16 1x2x2x2x10x96/b16 1x1x10x1x96x60p32x3/b16 1x1x2x2x64x60p3x25/b16 1x1x12x1x32x60p16x5/b16 \
+            1x1x16x1x40x60p16x5/b8 \
+            1x1x10x1x10x96p16x7/b4 1x1x4x4x16x60p32x3/b4"),
+        Listing(Standard, "shapes/few_channels", "1x1x16x2x72x60p7x11/b8 1x1x16x1x80x24/b8 1x2x4x1x112x60p32x5/b8 1x1x8x1x128x60p16x5/b8 1x1x2x1x128x24p5x6/b8 1x2x3x1x256x24p16x5/b8 1x2x4x4x44x60p16x10/b8 \
+            1x2x1x1x80x60p1x150/b4 1x1x12x1x192x24/b4 1x1x2x1x96x60p16x5/b4 1x1x8x1x128x24p7x5/b4 1x2x1x1x64x60p32x5/b4 1x1x9x1x64x24p16x3/b4"),
+        Listing(Standard, "shapes/tokens", "1x1x1x1x80x12p16x2/b16 \
+            1x1x12x1x128x12p32x2/b8 \
+            1x1x12x1x128x12p32x2/b4"),
         // Heads that are no whole number of words of codes. They are small, so that what is left over is much of them.
-        Listing(Standard, "shapes/prefill", "1x2x4x2x6x24p8x6/b16 1x2x4x2x6x24/b8 1x2x4x2x10x24p8x6/b8 1x2x4x2x10x24/b4 \
-            1x2x4x2x6x24p8x6/b4 1x2x4x2x12x24p8x6/b4"),
-        Listing(Standard, "shapes/tokens", "1x2x4x2x6x12/b4"),
+        Listing(Standard, "shapes/prefill", "1x2x3x1x6x24p16x5/b16 1x2x8x1x6x24p32x3/b8 1x2x16x1x10x24p4x16/b8 1x2x6x2x10x24/b4 \
+            1x2x12x1x6x24p8x8/b4 1x2x16x1x12x24p7x10/b4"),
+        Listing(Standard, "shapes/tokens", "1x2x16x2x6x12p64x2/b4"),
         // Blocks of odd sizes. Sequences take them by turns, so that those of one do not follow each other.
-        Listing(Standard, "shapes/tokens", "1x3x4x2x8x12p1x36/b4"),
-        Listing(Standard, "shapes/chunks", "1x3x4x2x16x32p7x15/b16 1x3x4x2x16x32p1x96/b16 1x3x4x2x16x32p5x21/b8 1x3x4x2x8x32p5x21/b4"),
+        Listing(Standard, "shapes/tokens", "1x3x16x1x8x12p1x36/b4"),
+        Listing(Standard, "shapes/chunks", "1x3x4x2x16x32p7x15/b16 1x3x4x4x16x32p1x96/b16 1x3x4x2x16x32p5x21/b8 1x3x4x2x8x32p5x21/b4"),
         // All that was there before the fork is in the block that is copied.
         Listing(Standard, "shapes/forks", "1x4x4x4x2x40p16x12/b4"),
         // Heads of the usual sizes in few bits, where queries that ask of every channel leave nothing to be seen. Prompts are of several tiles of
         // keys, as what goes on from one to the next is other code for many queries than for one.
-        Listing(Standard, "shapes/few_channels", "1x2x4x1x128x96/b4 1x2x8x1x64x96p8x18/b4 1x2x4x1x128x96/b8 1x2x2x1x128x96p8x18/b8"),
+        Listing(Standard, "shapes/few_channels", "1x2x4x1x128x96/b4 1x2x8x1x72x96p8x32/b4 1x2x4x1x128x96/b8 1x2x10x1x64x96p32x8/b8"),
         Listing(Quick, "edge/boundaries", "2x2x4x2x16x40p8x10/b32"),
         Listing(Standard, "edge/boundaries", "1x3x4x2x16x40/b32 1x2x2x1x16x40p8x10/b16 1x2x2x1x16x40p8x10/b8 1x2x2x1x16x40p8x10/b4"),
         Listing(Quick, "edge/to_the_end", "2x3x4x2x16x12/b32"),
-        Listing(Standard, "edge/to_the_end", "1x2x2x2x8x16p8x4/b32 1x2x2x2x64x16p8x4/b16 1x2x2x2x64x16/b8 1x2x2x2x64x16p8x4/b4"),
+        Listing(Standard, "edge/to_the_end", "1x2x4x2x100x16p16x3/b32 1x2x16x1x128x16p2x21/b16 1x2x2x2x64x16p32x3/b8 1x2x16x2x64x16p5x10/b4"),
         Listing(Quick, "edge/out_of_blocks", "1x3x4x2x16x64p8x8/b32"),
         Listing(Standard, "edge/out_of_blocks", "2x2x4x2x16x64p4x7/b32 1x2x4x2x64x64p4x7/b16 1x2x4x2x64x64p4x7/b8 1x2x4x2x64x64p4x7/b4"),
         Listing(Quick, "edge/misconfigured", "2x2x4x2x16x24/b32"),
         Listing(Quick, "stability/sharp", "1x2x4x2x16x24/b32"),
-        Listing(Standard, "stability/sharp", "2x2x4x2x64x40p8x12/b32 1x2x4x2x64x24/b16 1x1x4x2x128x96p8x12/b16"),
+        Listing(Standard, "stability/sharp", "2x2x4x2x64x40p8x12/b32 1x2x4x2x64x24/b16 1x1x4x1x128x96p3x42/b16"),
         Listing(Standard, "stability/outliers", "1x2x8x2x64x32/b32 1x2x4x2x64x32/b8 1x2x8x2x64x32/b4 1x2x8x2x64x32/b16 \
             1x1x4x2x128x32p8x4/b8"),
         Listing(Standard, "stability/alike", "1x2x4x2x16x32/b32 1x2x4x2x16x32/b16"),
-        Listing(Standard, "stability/low", "1x2x4x2x16x24/b32 1x2x4x2x16x24/b16 1x2x4x2x16x24p8x6/b8 1x2x4x2x16x24/b4"),
+        Listing(Standard, "stability/low", "1x2x4x2x16x24/b32 1x2x4x2x16x24/b16 1x2x4x2x16x24p8x6/b8 1x2x4x4x16x24/b4"),
         // What is put together of parts of a long context begins with a maximum of its own.
-        Listing(Standard, "stability/low_decode", "1x1x2x1x64x520/b32 1x1x2x2x128x520p64x9/b16 1x1x2x1x16x520/b8 1x1x2x1x128x520p16x33/b4"),
+        Listing(Standard, "stability/low_decode", "1x1x2x1x64x520/b32 1x1x2x2x128x520p64x9/b16 1x1x2x1x16x520p64x9/b8 1x1x2x1x128x520p16x33/b4"),
         Listing(Standard, "stability/rising", "1x1x2x2x128x96p8x12/b4"),
         Listing(Standard, "stability/uneven", "1x2x6x3x32x32/b32 1x2x6x3x32x32/b16 1x2x6x3x32x32/b8 1x2x6x3x32x32/b4"),
         Listing(Quick, "batch/ragged", "2x3x4x2x16x24/b32"),
-        Listing(Standard, "batch/ragged", "1x4x8x1x16x24/b32 2x3x4x2x32x24/b16 2x3x4x2x32x24/b8 2x3x4x2x32x24/b4"),
+        Listing(Standard, "batch/ragged", "1x4x16x1x72x24/b32 2x3x16x2x36x24p64x4/b16 2x3x4x2x32x24/b8 2x3x4x2x32x24/b4"),
         Listing(Standard, "batch/decode", "1x4x2x2x64x520/b32 1x4x4x2x64x520p16x140/b16 1x4x2x2x128x520/b8 1x4x8x1x128x520p16x140/b4"),
         Listing(Quick, "stateful/reuse", "2x3x4x2x16x24/b32"),
-        Listing(Standard, "stateful/reuse", "2x3x4x2x16x24p4x12/b32 1x3x4x2x64x24/b16 1x3x4x2x16x24p4x12/b8 1x3x4x2x16x24p4x12/b4 1x3x4x2x64x24/b8"),
+        Listing(Standard, "stateful/reuse", "2x3x12x1x8x24p8x12/b32 1x3x16x2x44x24p8x12/b16 1x3x4x2x16x24p4x12/b8 1x3x4x2x16x24p4x12/b4 1x3x2x2x64x24p3x32/b8"),
         Listing(Quick, "stateful/interleaved", "1x2x4x2x16x24/b32"),
-        Listing(Standard, "stateful/interleaved", "2x2x4x2x16x24p4x12/b32 1x2x4x2x64x24/b16 1x2x4x2x64x24/b8 1x2x4x2x16x24p4x12/b4"),
-        Listing(Standard, "stateful/layers_apart", "2x3x4x2x16x40/b32 3x2x4x2x16x40p8x10/b32 2x2x4x2x64x24/b16 2x2x4x2x64x24/b8 \
+        Listing(Standard, "stateful/interleaved", "2x2x2x2x16x24p7x10/b32 1x2x3x1x80x24/b16 1x2x4x2x10x24/b8 1x2x4x2x16x24p4x12/b4"),
+        Listing(Standard, "stateful/layers_apart", "2x3x8x1x44x40p2x80/b32 3x2x10x1x128x40p4x26/b32 2x2x12x1x128x24/b16 2x2x8x1x32x24p16x5/b8 \
             2x2x4x2x16x24p8x6/b4"),
         Listing(Quick, "stateful/forks", "2x4x4x2x16x40p8x20/b32"),
-        Listing(Standard, "stateful/forks", "1x3x4x2x16x40/b32 1x4x4x2x32x40p8x20/b8 1x3x4x2x16x40p8x15/b16 1x4x4x2x8x40p16x12/b4 \
+        Listing(Standard, "stateful/forks", "1x3x1x1x128x40p32x8/b32 1x4x4x2x32x40p8x20/b8 1x3x4x2x16x40p8x15/b16 1x4x4x2x8x40p16x12/b4 \
             1x4x4x2x8x40/b4"),
-        Listing(Standard, "stateful/forks_apart", "2x3x4x2x16x40p8x15/b32 3x2x4x2x16x40/b32 2x3x4x2x16x40p8x15/b16 2x3x4x2x16x40p8x15/b8 \
+        Listing(Standard, "stateful/forks_apart", "2x3x12x1x64x40p32x8/b32 3x2x8x1x112x40p7x16/b32 2x3x16x1x64x40p8x20/b16 2x3x4x4x40x40p16x12/b8 \
             2x3x4x2x16x40p8x15/b4"),
         Listing(Standard, "stateful/forks_short", "1x4x4x2x16x40p8x5/b32"),
         Listing(Standard, "stateful/fork_walk", "2x4x4x2x16x40p4x20/b32"),
         Listing(Quick, "stateful/walk", "2x3x4x2x16x24p4x14/b32"),
         Listing(Standard, "stateful/walk", "2x3x4x2x16x24/b32 1x5x4x1x16x20p4x25/b32 2x3x4x2x32x24p4x14/b16 2x3x4x2x32x24p4x14/b8 2x3x4x2x32x24p4x14/b4"),
         Listing(Full, "stateful/walk", "3x4x4x4x16x50p16x12/b32 2x4x8x2x64x30/b16"),
-        Listing(Standard, "stateful/few_channels", "2x3x4x2x64x24/b16 2x3x8x2x64x24p4x14/b8 2x3x4x2x64x24/b4"),
-        Listing(Standard, "stateful/forks_few_channels", "1x4x4x2x64x40p8x20/b16 1x4x4x2x64x40p8x20/b8 1x4x8x1x64x40/b8 1x4x4x2x64x40p16x12/b4 1x4x4x2x64x40/b4 \
-            1x4x8x2x128x40p8x20/b32"),
+        Listing(Standard, "stateful/few_channels", "2x3x4x2x64x24p64x4/b16 2x3x8x2x64x24p4x14/b8 2x3x4x2x64x24/b4"),
+        Listing(Standard, "stateful/forks_few_channels", "1x4x4x2x64x40p8x20/b16 1x4x4x2x64x40p8x20/b8 1x4x8x1x64x40p8x26/b8 1x4x4x2x64x40p16x12/b4 1x4x4x2x64x40/b4 \
+            1x4x8x2x128x40p5x42/b32"),
         Listing(Standard, "stateful/long_walk", "2x4x4x2x16x40p8x14/b32"),
         Listing(Standard, "scale/prefill", "1x1x4x1x64x360/b32 1x1x2x1x128x450p16x30/b32"),
         // More sequences than two warps have lanes.
         Listing(Standard, "scale/ragged", "1x70x8x2x16x40p16x150/b32"),
         Listing(Standard, "adversarial/directions", "1x32x8x4x16x16/b32 1x32x8x4x16x16/b16 1x32x8x4x16x16/b8 1x32x8x4x16x16/b4"),
+        // What is for single tokens behind a long context is often used for several as well, of which each must see less than the next.
+        Listing(Standard, "scale/chunked_prefill", "1x1x4x2x16x580/b32 1x1x9x1x10x580p3x194/b32 1x1x1x1x80x580p8x73/b32 \
+            1x1x6x2x32x580/b16 1x1x9x1x20x580p7x83/b16 1x1x2x2x80x580p8x73/b16 \
+            1x1x4x2x16x580/b8 1x1x9x1x20x580p5x116/b8 1x1x1x1x80x580p8x73/b8 \
+            1x1x4x2x16x580/b4 1x1x9x1x20x580p3x194/b4 1x1x1x1x64x580p8x73/b4"),
         // More tokens than 16 bits count, and than a grid may have blocks along y or z.
         Listing(Standard, "scale/at_once", "1x1x2x1x8x65544/b32"),
         // Parts of a power of two of tokens are 3 to 16, and of most numbers between some context has so many.
         Listing(Standard, "scale/decode", "1x2x2x1x32x2100p256x12/b32 1x1x8x1x64x1380/b32 1x2x8x1x32x2100/b16 \
-            1x1x2x1x32x1380p32x44/b16 1x1x8x1x16x1380/b8 1x1x4x2x16x2100p128x17/b8 1x1x8x1x16x4200/b4 1x1x4x2x16x1380p64x22/b4 \
-            1x1x8x1x128x900/b32 1x1x8x1x64x900/b16 1x1x8x1x128x1600p16x100/b16 1x1x8x1x128x900/b8 1x1x2x1x128x1600p16x100/b4"),
+            1x1x2x1x32x1380p32x44/b16 1x1x8x1x16x1380/b8 1x1x4x2x64x2100p16x132/b8 1x1x8x1x16x4200/b4 1x1x4x2x80x1380p64x22/b4 \
+            1x1x8x1x128x900p16x57/b32 1x1x8x1x64x900/b16 1x1x8x1x128x1600p16x100/b16 1x1x8x1x128x900/b8 1x1x2x1x128x1600p16x100/b4"),
         // Attention of a whole prompt costs the square of its length. Of two sequences of 2000 tokens and twice the heads, emulated, the plainest of
         // honest kernels come to no end that anybody would wait for.
         Listing(Full, "scale/prefill", "1x1x4x2x128x1500/b32"),
@@ -327,6 +336,7 @@ impl Case for CacheCase {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pairs::{self, Choice, part};
     use std::collections::BTreeSet;
 
     const ALL: [&str; 5] = ["paged", "float16", "int8", "int4", "prefix_sharing"];
@@ -367,7 +377,7 @@ mod tests {
         let (quick, standard, full) = (ids(Effort::Quick), ids(Effort::Standard), ids(Effort::Full));
         assert!(quick.is_subset(&standard) && standard.is_subset(&full));
         assert!(
-            (10..=20).contains(&quick.len()) && (50..=175).contains(&standard.len()),
+            (10..=20).contains(&quick.len()) && (50..=190).contains(&standard.len()),
             "{} {}",
             quick.len(),
             standard.len()
@@ -399,6 +409,11 @@ mod tests {
                 some("a long context", Plot::Decode, 1000);
                 some("a prompt of more than 60 tokens", Plot::Prefill, 90);
             }
+            for paged in [false, true] {
+                some("many tokens together behind a long context", &|case| {
+                    case.kind.plot == Plot::ChunkedPrefill && case.config.paged.is_some() == paged
+                });
+            }
             some("more than 2048 tokens", &|case| {
                 case.kind.plot == Plot::Decode && case.config.max_len > 2048 + 4
             });
@@ -420,6 +435,66 @@ mod tests {
         );
     }
 
+    /// What kernels choose code of their own by, and into which parts of it cases fall.
+    const CHOICES: [Choice; 5] = [
+        ("head_dim", &["no multiple of 8", "a multiple of 8 below 64", "64", "128", "another multiple of 8"]),
+        ("queries to a head of keys", &["1", "2 to 7", "8", "more"]),
+        ("tokens of a block", &["contiguous", "1, or no power of 2", "2 to 8", "16", "32 or more"]),
+        ("tokens together", &["1", "2 to 32", "more"]),
+        ("context", &["up to 32", "up to 512", "more"]),
+    ];
+
+    /// The parts of each choice that a case falls into, once for single tokens and once for the most that it attends together.
+    fn chosen(case: &CacheCase) -> [[usize; CHOICES.len()]; 2] {
+        let config = case.config;
+        let (mut lengths, mut others) = (vec![0; config.batch], vec![0; config.batch]);
+        let (mut together, mut context) = (1, 0);
+        for (_, step) in case.steps(Seed::PUBLIC) {
+            match &step {
+                Step::Feed(counts) | Step::FeedLayer(_, counts) | Step::Append(counts) => {
+                    let after: Vec<usize> = lengths.iter().zip(counts).map(|(a, b)| a + b).collect();
+                    if config.fits(&after) {
+                        lengths = after;
+                        if !matches!(step, Step::Append(_)) {
+                            together = together.max(*counts.iter().max().unwrap());
+                        }
+                        context = context.max(*lengths.iter().max().unwrap());
+                    }
+                }
+                Step::Clear(sequence) => lengths[*sequence] = 0,
+                Step::Fork { source, target } => lengths[*target] = lengths[*source],
+                Step::Turn => std::mem::swap(&mut lengths, &mut others),
+                Step::Misconfigure(_) => {}
+            }
+        }
+        let head_dim = match config.head_dim {
+            64 => 2,
+            128 => 3,
+            other if !other.is_multiple_of(8) => 0,
+            other if other < 64 => 1,
+            _ => 4,
+        };
+        let block = match config.paged {
+            None => 0,
+            Some((size, _)) if size == 1 || !size.is_power_of_two() => 1,
+            Some((size, _)) => 2 + part(size, &[8, 16]),
+        };
+        let group = part(config.group(), &[1, 7, 8]);
+        [1, together]
+            .map(|together| [head_dim, group, block, part(together, &[1, 32]), part(context, &[32, 512])])
+    }
+
+    /// In every format, but for what cannot be.
+    #[test]
+    fn every_two_choices_that_kernels_make_meet_in_a_case() {
+        let cases = listed(Effort::Standard, &ALL);
+        for bits in [32, 16, 8, 4] {
+            let of_bits = cases.iter().filter(|case| case.config.bits == bits);
+            let missing = pairs::missing(&CHOICES, &of_bits.flat_map(chosen).collect::<Vec<_>>());
+            assert_eq!(missing, ["tokens together more, context up to 32"], "{bits} bits");
+        }
+    }
+
     /// The cost of a case is in its queries, and of a long context only the newest tokens ask.
     #[test]
     fn a_long_context_is_appended_whole_and_decoded_to_its_end() {
@@ -428,12 +503,12 @@ mod tests {
         for (_, step) in case.steps(Seed::PUBLIC) {
             let counts = match &step {
                 Step::Append(counts) => counts,
-                Step::Feed(counts) if *counts == [1, 1, 1] => counts,
+                Step::Feed(counts) if [[4; 3], [1; 3]].iter().any(|due| counts == due) => counts,
                 _ => panic!("{step:?}"),
             };
             lengths.iter_mut().zip(counts).for_each(|(length, count)| *length += count);
         }
-        assert_eq!(lengths, [2100, 704, 2100]);
+        assert_eq!(lengths, [2100, 706, 2100]);
     }
 
     #[test]

@@ -25,7 +25,7 @@ const PARTS: usize = 3000;
 const FITS: &str = "refuses_what_does_not_fit";
 
 /// Caches of more elements than this are not held against every flaw.
-const FLAWS_MOST: usize = 1 << 15;
+const FLAWS_MOST: usize = 1 << 16;
 
 /// Puts the subject to a case.
 pub(super) fn examine(case: &CacheCase, court: &mut Court<'_>) -> Result<Vec<Observation>, MachineError> {
@@ -433,7 +433,7 @@ impl<'c, 's, 'k> Trial<'c, 's, 'k> {
                 }
                 Event::Attend { layer, drawn, t, counts, right, actual, wrong } => {
                     // Single tokens and prompts may be other code.
-                    if !*wrong && matches!(flaw, Flaw::NotRescaled { .. }) {
+                    if !*wrong && matches!(flaw, Flaw::NotRescaled { .. } | Flaw::ContextCut { .. }) {
                         continue;
                     }
                     let flawed = model.attend(*layer, &drawn.q, *t, counts);

@@ -44,6 +44,8 @@ pub(super) enum Flaw {
     /// What tiles of so many keys have added to the output is not brought to the larger maximum of a later one; nor is the sum of weights, but for
     /// `sums`.
     NotRescaled { tile: usize, sums: bool },
+    /// Of a longer context so many tokens are seen, the newest or the oldest.
+    ContextCut { to: usize, newest: bool },
     /// Every layer uses the tokens of the first.
     OneLayer,
     /// Every sequence uses the tokens of the first.
@@ -61,7 +63,7 @@ pub(super) enum Flaw {
 }
 
 impl Flaw {
-    pub(super) const ALL: [Self; 29] = [
+    pub(super) const ALL: [Self; 39] = [
         Self::RelativeMask,
         Self::AddedMask,
         Self::NoMask,
@@ -84,6 +86,16 @@ impl Flaw {
         Self::NotRescaled { tile: 32, sums: false },
         Self::NotRescaled { tile: 64, sums: true },
         Self::NotRescaled { tile: 64, sums: false },
+        Self::ContextCut { to: 16, newest: true },
+        Self::ContextCut { to: 128, newest: true },
+        Self::ContextCut { to: 512, newest: true },
+        Self::ContextCut { to: 1024, newest: true },
+        Self::ContextCut { to: 32, newest: false },
+        Self::ContextCut { to: 64, newest: false },
+        Self::ContextCut { to: 128, newest: false },
+        Self::ContextCut { to: 256, newest: false },
+        Self::ContextCut { to: 512, newest: false },
+        Self::ContextCut { to: 1024, newest: false },
         Self::OneLayer,
         Self::OneSequence,
         Self::ForkShared,
@@ -109,6 +121,7 @@ impl Flaw {
             Self::Unscaled => "scores_not_scaled",
             Self::NoMaximum => "softmax_without_maximum",
             Self::NotRescaled { .. } => "rescale_missing",
+            Self::ContextCut { .. } => "context_cut",
             Self::OneLayer => "layers_mixed",
             Self::OneSequence => "sequences_mixed",
             Self::ForkShared => "block_shared_after_fork",
@@ -139,6 +152,8 @@ impl Flaw {
             Self::NotRescaled { .. } => {
                 "what was added up before a larger maximum came were not brought to it"
             }
+            Self::ContextCut { newest: true, .. } => "only the newest tokens of a long context were seen",
+            Self::ContextCut { newest: false, .. } => "only the oldest tokens of a long context were seen",
             Self::OneLayer => "all layers used the tokens of the first",
             Self::OneSequence => "all sequences used the tokens of the first",
             Self::ForkShared => "forked sequences went on sharing what either appends",
@@ -157,7 +172,7 @@ impl Flaw {
             Self::HeadsInterleaved | Self::FirstHeadOnly => config.kv_heads > 1,
             Self::OneLength | Self::PaddingSeen | Self::OneSequence => config.batch > 1,
             Self::OneLayer => config.layers > 1,
-            Self::NotRescaled { tile, .. } => config.max_len > tile,
+            Self::NotRescaled { tile: few, .. } | Self::ContextCut { to: few, .. } => config.max_len > few,
             _ => true,
         }
     }
@@ -509,9 +524,14 @@ impl Model {
                 let size = self.config.paged.map_or(8, |(size, _)| size);
                 held.len.next_multiple_of(size)
             }
+            Some(Flaw::ContextCut { to, newest: false }) => (position + 1).min(held.len).min(to),
             _ => (position + 1).min(held.len),
         };
-        let keys: Vec<(&Token, f64)> = (0..seen)
+        let from = match self.flaw {
+            Some(Flaw::ContextCut { to, newest: true }) => seen.saturating_sub(to),
+            _ => 0,
+        };
+        let keys: Vec<(&Token, f64)> = (from..seen)
             .map(|j| {
                 let bonus = if self.flaw == Some(Flaw::AddedMask) && j <= position { 1.0 } else { 0.0 };
                 (held.tokens.get(j).unwrap_or(&self.zero).as_ref(), bonus)

@@ -27,8 +27,15 @@ pub(super) enum Step {
 /// Tokens of a long context that are appended at once: a prime, so that hardly any block or tile ends where they end.
 const CHUNK: usize = 499;
 
-/// Tokens that are decoded behind it: the last reaches the end.
-const DECODED: usize = 4;
+/// Tokens that are attended together behind it, as a draft is in speculative decoding. Of 3, appended in two parts, a mask from where the last append
+/// began is no mask at all.
+const DRAFT: usize = 4;
+
+/// The same of a prompt of which the context is the first part.
+const PROMPT_CHUNK: usize = 34;
+
+/// Tokens that are decoded behind these: the last reaches the end.
+const DECODED: usize = 2;
 
 /// How the steps of a case come about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,11 +44,13 @@ pub(super) enum Plot {
     Prefill,
     /// One token at a time from the beginning.
     Tokens,
-    /// Single tokens behind a long context, every other sequence a third as long as the longest. Attention of the context itself would
-    /// cost the square of its length, so nobody asks for it.
+    /// A few tokens together and single ones behind a long context, every other sequence a third as long as the longest. Attention of the
+    /// context itself would cost the square of its length, so nobody asks for it.
     Decode,
     /// The same where all of the context is appended in one call.
     DecodeAtOnce,
+    /// The same with many tokens together: a long prompt in chunks, of which the last is attended.
+    ChunkedPrefill,
     /// Prompts in chunks of any size.
     Chunks,
     /// Prompts of different lengths in one call, nothing for some, then single tokens for those that are not done.
@@ -91,14 +100,16 @@ impl Plot {
                 author.singles(3);
             }
             Self::Tokens => author.singles(longest.min(12)),
-            Self::Decode | Self::DecodeAtOnce => {
-                let chunk = if self == Self::Decode { CHUNK } else { longest };
-                let most = longest.saturating_sub(DECODED);
+            Self::Decode | Self::DecodeAtOnce | Self::ChunkedPrefill => {
+                let chunk = if self == Self::DecodeAtOnce { longest } else { CHUNK };
+                let together = if self == Self::ChunkedPrefill { PROMPT_CHUNK } else { DRAFT };
+                let most = longest.saturating_sub(together + DECODED);
                 let contexts: Vec<usize> =
                     (0..batch).map(|b| if b % 2 == 0 { most } else { longest / 3 }).collect();
                 for start in (0..most).step_by(chunk) {
                     author.append(contexts.iter().map(|end| end.saturating_sub(start).min(chunk)).collect());
                 }
+                author.feed(vec![together; batch]);
                 author.singles(DECODED);
             }
             Self::Chunks => {

@@ -286,7 +286,7 @@ fn mutants() -> Vec<(Topk, Option<&'static str>)> {
         ("maximum starts at -100,000", MaximumFrom(-100_000), None),
         ("terms below exp(-20) left out", TermsBelow(20), None),
         ("exp in float16", HalfExp, Some("half_precision_inside")),
-        ("sum in float16", HalfSum, None),
+        ("sum in float16", HalfSum, Some("half_precision_inside")),
         ("logits through bfloat16", BfloatLogits, Some("half_precision_inside")),
         ("probabilities through float16", HalfProbs, Some("half_precision_inside")),
         ("rank i from worker i of 32", LanesApart(32), Some("lanes_not_merged")),

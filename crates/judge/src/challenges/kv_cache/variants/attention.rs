@@ -49,6 +49,7 @@ impl Query<'_> {
                 (0, length.next_multiple_of(size))
             }
             Some(Defect::Oldest(most)) => (0, (position + 1).min(most)),
+            Some(Defect::OldestInPrompts(most)) if self.count > 1 => (0, (position + 1).min(most)),
             Some(Defect::Recent(window)) => ((position + 1).saturating_sub(window), position + 1),
             _ => (0, (position + 1).min(length)),
         };

@@ -130,6 +130,8 @@ enum Defect {
     HeadCut(usize),
     /// So many keys are seen at most, from the first on.
     Oldest(usize),
+    /// The same where more than one token is attended together.
+    OldestInPrompts(usize),
     /// Sequences of more tokens than so many are attended once, and are zeros from then on.
     MergedOnce(usize),
     /// Single queries take codes of so many bits, which are kept as unsigned numbers, for what they stand for: half their range is not taken off.
@@ -206,7 +208,7 @@ pub(super) fn all() -> Variants {
             mutant("nibbles_swapped", Defect::NibblesSwapped, Some("nibbles_swapped")),
             mutant("no_bounds", Defect::PastTheEnd, Some("written_past_the_end")),
             mutant("refused_half_way", Defect::HalfRefused, Some("refusal_changes_cache")),
-            mutant("last_16_only", Defect::Recent(16), None),
+            mutant("last_16_only", Defect::Recent(16), Some("context_cut")),
             mutant("without_maximum", Defect::WithoutMaximum, Some("softmax_without_maximum")),
             mutant("scale_of_the_first_token", Defect::FirstScale, None),
             mutant("outliers_clipped", Defect::Clipped, None),
@@ -238,6 +240,7 @@ pub(super) fn all() -> Variants {
             mutant("heads_cut_to_eights_in_8_bits", Defect::HeadCut(8), None),
             mutant("heads_cut_to_eights_in_4_bits", Defect::HeadCut(4), None),
             mutant("first_8_parts_merged", Defect::Oldest(8 * 256), None),
+            mutant("first_512_only_in_prompts", Defect::OldestInPrompts(512), Some("context_cut")),
             mutant("parts_merged_once", Defect::MergedOnce(512), None),
             mutant("zero_point_forgotten_in_8_bits", Defect::ZeroPointForgotten(8), None),
             mutant("zero_point_forgotten_in_4_bits", Defect::ZeroPointForgotten(4), None),
