@@ -615,43 +615,41 @@ fn attention(keys: &[(&Token, f64)], kv_head: usize, q: &[f64], flaw: Option<Fla
         }
     }
     out.iter_mut().for_each(|out| *out /= total);
-    let mut elements = vec![Element::default(); dim];
+    // A row each of what concerns one element, so that elements are gone through several at a time.
+    let zeros = vec![0.0f64; dim];
+    let (mut moved, mut sizes) = (zeros.clone(), zeros.clone());
+    // What storage in few bits causes, as far as that is in proportion to the errors of scores, and at most: whatever the weights are, the output is
+    // among the values.
+    let (mut variances, mut furthest, mut owns) = (zeros.clone(), zeros.clone(), zeros);
     let mut own_variance = 0.0;
     for (((token, _), weight), score) in keys.iter().zip(&weights).zip(&scores) {
         let p = weight / total;
         let exponent = score.score.abs() + largest.score.abs() + 1.0;
         let error = score.error + largest.error + 4.0 * precision.u * exponent;
         let v = &token.v[kv_head];
-        for (i, ((element, value), out)) in elements.iter_mut().zip(&v.values).zip(&out).enumerate() {
-            let off = value - out;
-            element.moved += p * off.abs() * error;
-            element.size += p * value.abs();
-            let own = v.step_variance + v.relative_variance_of(i);
-            element.variance += p * p * (off.powi(2) * score.variance + own);
-            element.furthest = element.furthest.max(off.powi(2) + own);
-            own_variance += p * p * own;
+        for (((moved, size), value), out) in moved.iter_mut().zip(&mut sizes).zip(&v.values).zip(&out) {
+            *moved += p * (value - out).abs() * error;
+            *size += p * value.abs();
         }
+        if v.is_exact() && score.variance == 0.0 {
+            continue;
+        }
+        v.variances(&mut owns);
+        let all = variances.iter_mut().zip(&mut furthest).zip(&v.values).zip(&out).zip(&owns);
+        for ((((variance, furthest), value), out), own) in all {
+            let off = (value - out).powi(2);
+            *variance += p * p * (off * score.variance + own);
+            *furthest = furthest.max(off + own);
+        }
+        own_variance = owns.iter().fold(own_variance, |sum, own| sum + p * p * own);
     }
-    for (out, Element { moved, size, variance, furthest }) in out.into_iter().zip(elements) {
-        let budget = moved + sums * (size + out.abs()) + precision.rounded(out);
+    for (i, out) in out.into_iter().enumerate() {
+        let budget = moved[i] + sums * (sizes[i] + out.abs()) + precision.rounded(out);
         attended.values.push(if spoiled { f64::NAN } else { out });
         attended.budget.push(if blurred { f64::INFINITY } else { budget });
-        attended.variance.push(variance.min(furthest));
+        attended.variance.push(variances[i].min(furthest[i]));
     }
     attended.own_variance.push(own_variance);
-}
-
-/// Sums over the keys for one element of an output.
-#[derive(Clone, Default)]
-struct Element {
-    /// How far errors of scores may move it.
-    moved: f64,
-    /// The magnitudes that are added up.
-    size: f64,
-    /// What storage in few bits causes, as far as that is in proportion to the errors of scores.
-    variance: f64,
-    /// What it may cause at most: whatever the weights are, the output is among the values.
-    furthest: f64,
 }
 
 struct Score {

@@ -17,6 +17,11 @@ impl Stored {
         Self { values: vec![0.0; dim], step_variance: 0.0, relative: 0.0 }
     }
 
+    /// Whether they are kept as they were.
+    pub(super) fn is_exact(&self) -> bool {
+        self.step_variance == 0.0 && self.relative == 0.0
+    }
+
     /// The distance between the codes next to element `i`: for a short float, that of its magnitude.
     pub(super) fn step(&self, i: usize) -> f64 {
         (12.0 * self.step_variance).sqrt() + 2.0 * self.relative * self.values[i].abs()
@@ -30,9 +35,11 @@ impl Stored {
         self.relative.powi(2) / 3.0 * q.iter().zip(&self.values).map(|(q, x)| (q * x).powi(2)).sum::<f64>()
     }
 
-    /// That of element `i`.
-    pub(super) fn relative_variance_of(&self, i: usize) -> f64 {
-        (self.relative * self.values[i]).powi(2) / 3.0
+    /// The variance of each element.
+    pub(super) fn variances(&self, variances: &mut [f64]) {
+        for (variance, value) in variances.iter_mut().zip(&self.values) {
+            *variance = self.step_variance + (self.relative * value).powi(2) / 3.0;
+        }
     }
 }
 
