@@ -38,7 +38,6 @@ static KINDS: &[Kind] = {
         kind(Basic, "tokens", Tokens, Normal),
         kind(Basic, "chunks", Chunks, Normal),
         kind(Shapes, "prefill", Prefill, Normal),
-        kind(Shapes, "ragged", Ragged, Normal),
         kind(Shapes, "tokens", Tokens, Normal),
         kind(Shapes, "chunks", Chunks, Normal),
         kind(Shapes, "forks", Forks, Normal),
@@ -408,11 +407,7 @@ mod tests {
                 };
                 some("a long context", Plot::Decode, 1000);
                 some("a prompt of more than 60 tokens", Plot::Prefill, 90);
-            }
-            for paged in [false, true] {
-                some("many tokens together behind a long context", &|case| {
-                    case.kind.plot == Plot::ChunkedPrefill && case.config.paged.is_some() == paged
-                });
+                some("many tokens together behind more than 512", Plot::ChunkedPrefill, 550);
             }
             some("more than 2048 tokens", &|case| {
                 case.kind.plot == Plot::Decode && case.config.max_len > 2048 + 4
