@@ -65,6 +65,11 @@ pub trait Case: Send + Sync {
         Vec::new()
     }
 
+    /// Whether what fails is held against known defects. Where that would take too long, what fails in a smaller case is.
+    fn is_diagnosed(&self) -> bool {
+        true
+    }
+
     /// Puts the subject to it. An `Err` is the machine's fault; everything the subject does is an observation.
     fn examine(&self, court: &mut Court<'_>) -> Result<Vec<Observation>, MachineError>;
 

@@ -160,6 +160,11 @@ impl<'a> Court<'a> {
         Self { memory: Some(memory), ..Self::new(subject, seed) }
     }
 
+    /// Whether what is worked out serves whoever comes next.
+    pub(crate) fn remembers(&self) -> bool {
+        self.memory.is_some()
+    }
+
     /// What hangs on no subject: worked out, unless it is remembered.
     pub(crate) fn recall<Q, A>(&self, question: &Q, answer: impl FnOnce() -> A) -> A
     where

@@ -311,7 +311,8 @@ fn not_released(fault: &Fault) -> Observation {
     Observation { check: "releases", ..conduct::of_fault("release", fault, Severity::Major) }
 }
 
-/// Shrinks the first failure of each kind; the others of the kind tell nothing new.
+/// Shrinks the first failure of each kind; the others of the kind tell nothing new. A failure of what is [not diagnosed](Case::is_diagnosed)
+/// takes the name of the smaller one.
 fn shrink_failures(
     cases: &[Box<dyn Case>],
     failed: &[(usize, usize)],
@@ -323,53 +324,73 @@ fn shrink_failures(
     let until = Instant::now() + SHRINK_TIME;
     let mut kinds = BTreeSet::new();
     for &(case, at) in failed {
-        let kind = (findings[at].suspect.clone(), findings[at].check.clone());
-        if !kinds.insert(kind) {
+        let finding = &mut findings[at];
+        let kind = (finding.suspect.clone(), finding.check.clone());
+        if kinds.contains(&kind) {
             continue;
         }
-        watch.step(&format!("shrinking {}", findings[at].id));
-        findings[at].smallest = shrink(cases[case].as_ref(), &findings[at], subject, seed, until);
+        watch.step(&format!("shrinking {}", finding.id));
+        let Smallest { case, named } = shrink(cases[case].as_ref(), finding, subject, seed, until);
+        finding.smallest = case.map(|case| case.id());
+        if let Some((id, Observation { suspect, message, .. })) = named {
+            finding.suspect = suspect.map(str::to_owned);
+            finding.message = format!("{}; as small as {id}: {message}", finding.message);
+        } else {
+            kinds.insert(kind);
+        }
     }
 }
 
-/// Takes away from a failing case as long as it keeps failing in the same way. `None` if nothing can be taken away.
+/// The smallest case that fails alike, if any is smaller, and the smallest that has a name for what is not diagnosed.
+#[derive(Default)]
+struct Smallest {
+    case: Option<Box<dyn Case>>,
+    named: Option<(String, Observation)>,
+}
+
+/// Takes away from a failing case as long as it keeps failing in the same way.
 fn shrink(
     case: &dyn Case,
     failure: &Finding,
     subject: &mut dyn Subject,
     seed: Seed,
     until: Instant,
-) -> Option<String> {
-    let mut smallest: Option<Box<dyn Case>> = None;
+) -> Smallest {
+    let mut smallest = Smallest::default();
     let mut tries = 0;
     'smaller: loop {
-        for candidate in smallest.as_deref().unwrap_or(case).smaller() {
+        for candidate in smallest.case.as_deref().unwrap_or(case).smaller() {
             if tries == SHRINK_TRIES || Instant::now() >= until {
                 break 'smaller;
             }
             tries += 1;
-            if fails_alike(candidate.as_ref(), failure, subject, seed) {
-                smallest = Some(candidate);
+            if let Some(alike) = failing_alike(candidate.as_ref(), failure, subject, seed) {
+                if alike.suspect.is_some() && failure.suspect.is_none() && !case.is_diagnosed() {
+                    smallest.named = Some((candidate.id(), alike));
+                }
+                smallest.case = Some(candidate);
                 continue 'smaller;
             }
         }
         break;
     }
-    smallest.map(|case| case.id())
+    smallest
 }
 
-fn fails_alike(case: &dyn Case, failure: &Finding, subject: &mut dyn Subject, seed: Seed) -> bool {
+/// What fails in a case as it failed before.
+fn failing_alike(
+    case: &dyn Case,
+    failure: &Finding,
+    subject: &mut dyn Subject,
+    seed: Seed,
+) -> Option<Observation> {
     let mut court = Court::new(subject, seed);
     let observations = case.examine(&mut court);
-    if court.release_all().is_err() {
-        return false;
-    }
-    observations.is_ok_and(|observations| {
-        put_down(observations, subject).iter().any(|observation| {
-            observation.outcome == Outcome::Fail
-                && observation.check == failure.check
-                && (observation.suspect.map(str::to_owned) == failure.suspect || failure.suspect.is_none())
-        })
+    court.release_all().ok()?;
+    put_down(observations.ok()?, subject).into_iter().find(|observation| {
+        observation.outcome == Outcome::Fail
+            && observation.check == failure.check
+            && (observation.suspect == failure.suspect.as_deref() || failure.suspect.is_none())
     })
 }
 
@@ -422,11 +443,12 @@ mod tests {
         }
     }
 
-    /// Fails at every size from `size` down to `least`.
+    /// Fails at every size from `size` down to `least`; what fails has a name up to a size.
     #[derive(Clone)]
     struct Sized {
         size: usize,
         least: usize,
+        named_up_to: usize,
     }
 
     impl Case for Sized {
@@ -450,10 +472,13 @@ mod tests {
                 check: "answers",
                 outcome: if fails { Outcome::Fail } else { Outcome::Pass },
                 severity: Severity::Major,
-                message: String::new(),
-                suspect: None,
+                message: "it refuses".to_owned(),
+                suspect: (self.size <= self.named_up_to).then_some("refuses_valid_input"),
                 used: None,
             }])
+        }
+        fn is_diagnosed(&self) -> bool {
+            self.size <= self.named_up_to
         }
         fn smaller(&self) -> Vec<Box<dyn Case>> {
             if self.size > 1 { vec![Box::new(Self { size: self.size / 2, ..*self })] } else { vec![] }
@@ -461,7 +486,8 @@ mod tests {
     }
 
     fn cases(sizes: &[usize], least: usize) -> Vec<Box<dyn Case>> {
-        sizes.iter().map(|&size| Box::new(Sized { size, least }) as Box<dyn Case>).collect()
+        let sized = sizes.iter().map(|&size| Sized { size, least, named_up_to: 0 });
+        sized.map(|case| Box::new(case) as Box<dyn Case>).collect()
     }
 
     #[test]
@@ -472,6 +498,18 @@ mod tests {
         assert_eq!(examined.findings[0].smallest.as_deref(), Some("basic/sized/12"));
         assert_eq!(examined.findings[1].smallest, None, "one of each kind is shrunk");
         assert_eq!(subject.restarts, 0, "a refusal leaves the subject well");
+    }
+
+    #[test]
+    fn a_failure_too_large_to_have_a_name_takes_that_of_a_smaller_case() {
+        let sized = |size| Box::new(Sized { size, least: 10, named_up_to: 60 }) as Box<dyn Case>;
+        let mut subject = Mute { hangs: false, restarts: 0 };
+        let examined = examine(&[100, 200, 50].map(sized), &mut subject, Seed(1), &Unwatched);
+        let told =
+            examined.findings.iter().map(|finding| (finding.suspect.as_deref(), finding.message.as_str()));
+        let name = Some("refuses_valid_input");
+        let small = "it refuses; as small as basic/sized/12: it refuses";
+        assert_eq!(told.collect::<Vec<_>>(), [(name, small), (name, small), (name, "it refuses")]);
     }
 
     #[test]
@@ -494,7 +532,7 @@ mod tests {
         let mut subject = Small(Mute { hangs: false, restarts: 0 });
         let examined = examine(&cases(&[5, 100], 10), &mut subject, Seed(1), &Unwatched);
         let messages: Vec<&str> = examined.findings.iter().map(|finding| finding.message.as_str()).collect();
-        assert_eq!(messages, ["", " (on 2 multiprocessors)"]);
+        assert_eq!(messages, ["it refuses", "it refuses (on 2 multiprocessors)"]);
     }
 
     #[test]

@@ -83,7 +83,7 @@ static LISTINGS: &[Listing] = {
     use Effort::{Full, Quick, Standard};
     &[
         Listing(Quick, "basic/prefill", "2x2x4x2x16x24/b32 2x2x4x2x16x24p8x9/b32"),
-        Listing(Standard, "basic/prefill", "2x3x8x2x32x20/b32 2x2x4x2x16x24/b16 \
+        Listing(Standard, "basic/prefill", "4x3x8x2x32x20/b32 2x2x4x2x16x24/b16 \
             2x2x4x2x32x24p8x9/b8 2x2x4x2x32x24p8x9/b4"),
         Listing(Quick, "basic/tokens", "2x2x4x2x16x16/b32"),
         Listing(Standard, "basic/tokens", "2x2x4x2x16x16p4x12/b32 2x2x4x2x32x16/b8"),
@@ -130,7 +130,7 @@ static LISTINGS: &[Listing] = {
         Listing(Standard, "stability/rising", "1x1x2x2x128x96p8x12/b4"),
         Listing(Standard, "stability/uneven", "1x2x6x3x32x32/b32 1x2x6x3x32x32/b16 1x2x6x3x32x32/b8 1x2x6x3x32x32/b4"),
         Listing(Quick, "batch/ragged", "2x3x4x2x16x24/b32"),
-        Listing(Standard, "batch/ragged", "1x4x16x1x72x24/b32 2x3x16x2x36x24p64x4/b16 2x3x4x2x32x24/b8 2x3x4x2x32x24/b4"),
+        Listing(Standard, "batch/ragged", "1x7x16x1x72x24/b32 2x3x16x2x36x24p64x4/b16 2x3x4x2x32x24/b8 2x3x4x2x32x24/b4"),
         Listing(Standard, "batch/decode", "1x4x2x2x64x520/b32 1x4x4x2x64x520p16x140/b16 1x4x2x2x128x520/b8 1x4x8x1x128x520p16x140/b4"),
         Listing(Quick, "stateful/reuse", "2x3x4x2x16x24/b32"),
         Listing(Standard, "stateful/reuse", "2x3x12x1x8x24p8x12/b32 1x3x16x2x44x24p8x12/b16 1x3x4x2x16x24p4x12/b8 1x3x4x2x16x24p4x12/b4 1x3x2x2x64x24p3x32/b8"),
@@ -302,6 +302,10 @@ impl Case for CacheCase {
     }
 
     /// Fewer steps first: a half of them, then all but one. Then a smaller cache, for the same kind of steps.
+    fn is_diagnosed(&self) -> bool {
+        checks::is_held_against_flaws(&self.config)
+    }
+
     fn smaller(&self) -> Vec<Box<dyn Case>> {
         let kept: Vec<usize> = self.kept.clone().unwrap_or_else(|| (0..self.available()).collect());
         let half = kept.len() / 2;
@@ -423,6 +427,8 @@ mod tests {
             some("blocks of 32 tokens and more", &|case| block(case) >= 32);
         }
         assert!(cases.iter().any(|case| case.config.max_len > 1 << 16), "more tokens than 16 bits count");
+        assert!(cases.iter().any(|case| case.config.layers > 3), "more than 3 layers");
+        assert!(cases.iter().any(|case| (6..64).contains(&case.config.batch)), "more than 5 sequences");
         let paged = |case: &&CacheCase| case.config.paged.is_some();
         assert!(
             cases.iter().filter(paged).any(|case| case.config.batch > 64),

@@ -8,6 +8,7 @@ mod cases;
 mod checks;
 mod config;
 mod directions;
+mod known;
 mod model;
 mod recipes;
 mod rounding;

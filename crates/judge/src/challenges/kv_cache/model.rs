@@ -11,7 +11,7 @@ use crate::precision::Precision;
 use tribunal_contract::DType;
 
 /// A way in which caches go wrong.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Flaw {
     /// The mask counts queries of a call from 0, whatever was cached before.
     RelativeMask,

@@ -54,6 +54,10 @@ pub(super) enum Gradient {
     },
     /// The factor before the bracket is that row's rstd; xhat is right.
     RstdOfRow(usize),
+    /// The two sums end before the tail; it is divided by D.
+    Truncated {
+        kept: usize,
+    },
     /// g is projected on the unit vector along xhat, which is shorter than sqrt(D) by what eps takes.
     UnitProjection,
 }
@@ -170,12 +174,7 @@ pub(super) fn of_statistics(problem: &Problem) -> Vec<Behaviour> {
         let says = "mean and variance were those of the whole tensor";
         list.push(Behaviour::statistics("rows_mixed", Mixed, says));
     }
-    let mut tails: Vec<usize> = [4, 8, 16, 32, 64].iter().map(|lane| cols - cols % lane).collect();
-    tails.extend([cols - 1, 256, 512, 1024]);
-    tails.retain(|&kept| 0 < kept && kept < cols);
-    tails.sort_unstable();
-    tails.dedup();
-    for kept in tails {
+    for kept in tails(cols) {
         for divisor in [cols, kept] {
             let says =
                 format!("sums over a row ended after {kept} of its {cols} columns, divided by {divisor}");
@@ -194,6 +193,16 @@ pub(super) fn of_statistics(problem: &Problem) -> Vec<Behaviour> {
         ));
     }
     list
+}
+
+/// How many columns may be left of a row whose tail is left out.
+fn tails(cols: usize) -> Vec<usize> {
+    let mut tails: Vec<usize> = [4, 8, 16, 32, 64].iter().map(|lane| cols - cols % lane).collect();
+    tails.extend([cols - 1, 256, 512, 1024]);
+    tails.retain(|&kept| 0 < kept && kept < cols);
+    tails.sort_unstable();
+    tails.dedup();
+    tails
 }
 
 /// Defects that show in dx alone.
@@ -219,6 +228,13 @@ pub(super) fn of_gradient(problem: &Problem) -> Vec<Behaviour> {
             "xhat were divided by its own length in the projection, not by sqrt(D)",
         ),
     ];
+    for kept in tails(problem.cols()) {
+        let says = format!(
+            "mean(g) and mean(g · xhat) ended after {kept} of {} columns, divided by all",
+            problem.cols()
+        );
+        list.push(Behaviour::gradient("tail_skipped", Truncated { kept }, says));
+    }
     if problem.rows() > 1 {
         list.push(mixed(true, false, "mean(g)"));
         list.push(mixed(false, true, "mean(g · xhat)"));
@@ -382,8 +398,9 @@ fn gradient_means(
     rstd: &[f64],
 ) -> Vec<(f64, f64)> {
     let (cols, wide) = (problem.cols(), &problem.wide);
-    let (kept, divisor) = match behaviour.statistics {
-        Statistics::Truncated { kept, divisor } => (kept, divisor as f64),
+    let (kept, divisor) = match (behaviour.statistics, behaviour.gradient) {
+        (Statistics::Truncated { kept, divisor }, _) => (kept, divisor as f64),
+        (_, Gradient::Truncated { kept }) => (kept, cols as f64),
         _ => (cols, cols as f64),
     };
     let without_gamma = matches!(behaviour.gradient, Gradient::GammaOutside | Gradient::GammaOmitted);
