@@ -253,6 +253,7 @@ fn narrow_arithmetic(wrong: Wrong<'_>, values: &[f64]) -> Option<Lead> {
     narrower.iter().filter(|&&dtype| tells(dtype)).find_map(|&dtype| {
         let precision = Precision::all(dtype);
         let then = compare(actual, output.of_expectations(&expect_at(problem, precision)));
+        // At twice that, bfloat16's budget over 36 columns explained what a race had left of dx.
         let excludes = precision.sum(problem.cols().max(problem.rows())) < 0.03;
         (excludes && then.holds() && then.used > 0.003).then(|| Lead {
             suspect: if dtype == DType::Float32 { "float32_inside" } else { "half_precision_inside" },
