@@ -10,7 +10,7 @@ use super::calls;
 use super::cases::CacheCase;
 use super::config::Config;
 use super::directions::Directions;
-use super::known::{Deed, Known, Past};
+use super::known::Known;
 use super::model::{Attended, Flaw, Model, Place, Tokens};
 use super::recipes::{Contents, Drawn};
 use super::script::{Plot, Step};
@@ -121,7 +121,6 @@ struct Worst {
 struct Held {
     cache: StateId,
     right: Model,
-    past: Past,
     events: Vec<Event>,
 }
 
@@ -129,7 +128,7 @@ struct Trial<'c, 's, 'k> {
     court: &'c mut Court<'s>,
     case: &'k CacheCase,
     config: Config,
-    /// What others who came before the case had worked out.
+    /// What those who come before the case work out, where anybody remembers.
     known: Option<Rc<Known>>,
     report: Report,
     held: Held,
@@ -146,17 +145,17 @@ struct Trial<'c, 's, 'k> {
 }
 
 impl Held {
-    fn new(config: Config, court: &mut Court<'_>) -> Self {
-        let (right, past, events) = (Model::new(config, None), Past::default(), Vec::new());
-        Self { cache: court.new_state(), right, past, events }
+    fn new(config: Config, known: &Option<Rc<Known>>, court: &mut Court<'_>) -> Self {
+        let right = Model::new(config, None).knowing(known);
+        Self { cache: court.new_state(), right, events: Vec::new() }
     }
 }
 
 impl<'c, 's, 'k> Trial<'c, 's, 'k> {
     fn new(case: &'k CacheCase, court: &'c mut Court<'s>) -> Self {
         let config = case.config;
-        let held = Held::new(config, court);
-        let known = court.remembers().then(|| court.recall(&(), Rc::default));
+        let known: Option<Rc<Known>> = court.remembers().then(|| court.recall(&(), Rc::default));
+        let held = Held::new(config, &known, court);
         Self {
             court,
             case,
@@ -206,7 +205,6 @@ impl<'c, 's, 'k> Trial<'c, 's, 'k> {
                 Step::Clear(sequence) => {
                     self.call("clear", &[*sequence])?;
                     self.held.right.clear(*sequence);
-                    self.held.past = self.after(self.held.past, Deed::Clear(*sequence));
                     self.held.events.push(Event::Clear(*sequence));
                 }
                 Step::Fork { source, target } => {
@@ -215,7 +213,6 @@ impl<'c, 's, 'k> Trial<'c, 's, 'k> {
                     }
                     self.call("fork", &[*source, *target])?;
                     self.held.right.fork(*source, *target);
-                    self.held.past = self.after(self.held.past, Deed::Fork(*source, *target));
                     self.held.events.push(Event::Fork(*source, *target));
                 }
                 Step::Misconfigure(config) => {
@@ -226,7 +223,7 @@ impl<'c, 's, 'k> Trial<'c, 's, 'k> {
                 Step::Turn => match self.other.take() {
                     Some(other) => self.other = Some(std::mem::replace(&mut self.held, other)),
                     None => {
-                        let other = Held::new(self.config, self.court);
+                        let other = Held::new(self.config, &self.known, self.court);
                         self.other = Some(std::mem::replace(&mut self.held, other));
                         self.create()?;
                     }
@@ -347,7 +344,6 @@ impl<'c, 's, 'k> Trial<'c, 's, 'k> {
         }
         outcome?;
         self.held.right.append(layer, &Tokens { k: &drawn.k, v: &drawn.v, t }, counts);
-        self.held.past = self.after(self.held.past, Deed::append(layer, drawn, t, counts));
         self.held.events.push(Event::Append { layer, drawn: Rc::clone(drawn), t, counts: counts.to_vec() });
         Ok(true)
     }
@@ -373,8 +369,7 @@ impl<'c, 's, 'k> Trial<'c, 's, 'k> {
         let call = calls::attend(self.held.cache, layer, &q, &lengths);
         let answer = self.court.call(&call).map_err(Stop::at("attend"))?;
         self.report.conduct("attend", &["cache", "layer", "q", "lengths"], &answer);
-        let Held { right, past, .. } = &self.held;
-        let right = self.attended(right, None, *past, layer, drawn, t, counts);
+        let right = self.held.right.attend(layer, &drawn.q, t, counts);
         self.exhibit(&right, t);
         let actual = self.rows_of(&answer.outputs[0], &right, t);
         let wrong = self.compare(&right, &actual, layer);
@@ -389,33 +384,6 @@ impl<'c, 's, 'k> Trial<'c, 's, 'k> {
             wrong,
         });
         Ok(())
-    }
-
-    /// A past, and this deed after it, where anybody remembers.
-    fn after(&self, past: Past, deed: Deed) -> Past {
-        self.known.as_ref().map_or(past, |known| known.after(past, deed))
-    }
-
-    /// What attention over a model gives, unless that is known of its flaw and its past.
-    #[expect(clippy::too_many_arguments, reason = "a call of attention, and of which cache")]
-    fn attended(
-        &self,
-        model: &Model,
-        flaw: Option<Flaw>,
-        past: Past,
-        layer: usize,
-        drawn: &Rc<Drawn>,
-        t: usize,
-        counts: &[usize],
-    ) -> Rc<Attended> {
-        let attend = || model.attend(layer, &drawn.q, t, counts);
-        match &self.known {
-            None => Rc::new(attend()),
-            Some(known) => {
-                let past = known.after(past, Deed::attend(layer, drawn, t, counts));
-                known.attended((past, flaw), attend)
-            }
-        }
     }
 
     /// Holds an output against what it should be. Whether it is wrong.
@@ -452,23 +420,15 @@ impl<'c, 's, 'k> Trial<'c, 's, 'k> {
 
     /// The same of one cache: whether something is wrong, if it is all explained.
     fn explains_one(&self, flaw: Flaw, held: &Held, all: &mut Spread) -> Option<bool> {
-        let mut model = Model::new(self.config, Some(flaw));
-        let mut past = Past::default();
+        let mut model = Model::new(self.config, Some(flaw)).knowing(&self.known);
         let mut explains = false;
         for event in &held.events {
             match event {
                 Event::Append { layer, drawn, t, counts } => {
                     model.append(*layer, &Tokens { k: &drawn.k, v: &drawn.v, t: *t }, counts);
-                    past = self.after(past, Deed::append(*layer, drawn, *t, counts));
                 }
-                Event::Clear(sequence) => {
-                    model.clear(*sequence);
-                    past = self.after(past, Deed::Clear(*sequence));
-                }
-                Event::Fork(source, target) => {
-                    model.fork(*source, *target);
-                    past = self.after(past, Deed::Fork(*source, *target));
-                }
+                Event::Clear(sequence) => model.clear(*sequence),
+                Event::Fork(source, target) => model.fork(*source, *target),
                 Event::Tried { layer, counts, refused, right } => match model.room(*layer, counts) {
                     Room::Suffices if *refused => return None,
                     Room::Lacks if !*refused => return None,
@@ -488,7 +448,7 @@ impl<'c, 's, 'k> Trial<'c, 's, 'k> {
                     if !*wrong && matches!(flaw, Flaw::NotRescaled { .. } | Flaw::ContextCut { .. }) {
                         continue;
                     }
-                    let flawed = self.attended(&model, Some(flaw), past, *layer, drawn, *t, counts);
+                    let flawed = model.attend(*layer, &drawn.q, *t, counts);
                     let fits = if self.config.bits == 32 {
                         error_in_budgets(&flawed, actual).0 <= 1.0
                     } else {

@@ -5,25 +5,14 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::model::{Attended, Flaw};
-use super::recipes::Drawn;
 
 /// Something that is done to a cache: all that its answers hang on. What was drawn is told by where it lies, where the memory of the case keeps it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Deed {
-    Append { layer: usize, drawn: *const Drawn, t: usize, counts: Vec<usize> },
-    Attend { layer: usize, drawn: *const Drawn, t: usize, counts: Vec<usize> },
+    Append { layer: usize, k: *const f64, t: usize, counts: Vec<usize> },
+    Attend { layer: usize, q: *const f64, t: usize, counts: Vec<usize> },
     Clear(usize),
     Fork(usize, usize),
-}
-
-impl Deed {
-    pub(super) fn append(layer: usize, drawn: &Rc<Drawn>, t: usize, counts: &[usize]) -> Self {
-        Self::Append { layer, drawn: Rc::as_ptr(drawn), t, counts: counts.to_vec() }
-    }
-
-    pub(super) fn attend(layer: usize, drawn: &Rc<Drawn>, t: usize, counts: &[usize]) -> Self {
-        Self::Attend { layer, drawn: Rc::as_ptr(drawn), t, counts: counts.to_vec() }
-    }
 }
 
 /// A cache after some deeds. The default is one that is new.

@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use super::blocks::{Blocks, Room};
 use super::config::Config;
+use super::known::{Deed, Known, Past};
 use super::storage::{Stored, store};
 use crate::precision::Precision;
 use tribunal_contract::DType;
@@ -231,6 +232,9 @@ pub(super) struct Model {
     /// Pairs of sequences that share positions, for a flaw.
     shared: Vec<([usize; 2], Range<usize>)>,
     paged: Option<Paged>,
+    /// What others have worked out, where anybody remembers, and what was done to this one.
+    known: Option<Rc<Known>>,
+    past: Past,
 }
 
 /// The blocks of a paged cache. Each layer may have tables of its own, or all may share them.
@@ -260,6 +264,20 @@ impl Model {
                 let blocks = Blocks::new(size, config.batch);
                 Paged { by_layer: vec![blocks.clone(); config.layers], common: blocks }
             }),
+            known: None,
+            past: Past::default(),
+        }
+    }
+
+    /// The same, sharing what others work out.
+    pub(super) fn knowing(self, known: &Option<Rc<Known>>) -> Self {
+        Self { known: known.clone(), ..self }
+    }
+
+    /// Notes what is done.
+    fn note(&mut self, deed: Deed) {
+        if let Some(known) = &self.known {
+            self.past = known.after(self.past, deed);
         }
     }
 
@@ -350,6 +368,7 @@ impl Model {
     }
 
     pub(super) fn append(&mut self, layer: usize, new: &Tokens<'_>, counts: &[usize]) {
+        self.note(Deed::Append { layer, k: new.k.as_ptr(), t: new.t, counts: counts.to_vec() });
         let Config { kv_heads, head_dim, .. } = self.config;
         let tokens: Vec<Vec<Rc<Token>>> = (0..self.config.batch)
             .map(|b| {
@@ -428,6 +447,7 @@ impl Model {
     }
 
     pub(super) fn clear(&mut self, sequence: usize) {
+        self.note(Deed::Clear(sequence));
         if self.flaw == Some(Flaw::ClearForgotten) {
             return;
         }
@@ -445,6 +465,7 @@ impl Model {
     }
 
     pub(super) fn fork(&mut self, source: usize, target: usize) {
+        self.note(Deed::Fork(source, target));
         for sequences in &mut self.layers {
             sequences[target] = sequences[source].clone();
         }
@@ -468,7 +489,14 @@ impl Model {
     }
 
     /// Attention of the newest `counts[b]` tokens of each sequence `b`; `q` is `[batch, heads, t, head_dim]`.
-    pub(super) fn attend(&self, layer: usize, q: &[f64], t: usize, counts: &[usize]) -> Attended {
+    pub(super) fn attend(&self, layer: usize, q: &[f64], t: usize, counts: &[usize]) -> Rc<Attended> {
+        let work = || self.attend_anew(layer, q, t, counts);
+        let Some(known) = &self.known else { return Rc::new(work()) };
+        let deed = Deed::Attend { layer, q: q.as_ptr(), t, counts: counts.to_vec() };
+        known.attended((known.after(self.past, deed), self.flaw), work)
+    }
+
+    fn attend_anew(&self, layer: usize, q: &[f64], t: usize, counts: &[usize]) -> Attended {
         let Config { batch, heads, head_dim, .. } = self.config;
         let mut attended = Attended::default();
         for sequence in 0..batch {

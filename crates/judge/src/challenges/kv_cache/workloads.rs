@@ -300,7 +300,7 @@ impl Decoding {
         model.append(0, &Tokens { k: &sample.keys, v: &sample.values, t: count }, &[count]);
         let right = model.attend(0, &sample.q, 1, &[1]);
         let used = if self.config.bits == 32 {
-            let expected = Expected { values: right.values, budget: right.budget };
+            let expected = Expected { values: right.values.clone(), budget: right.budget.clone() };
             compare(&Tensor::from_f64(DType::Float64, [head_dim], &sample.out), &expected).used
         } else {
             Spread::of_call(&right, &sample.out)
