@@ -4,7 +4,7 @@ use super::problem::Problem;
 use super::selections::Part;
 
 /// How a running sum of exponentials is brought to a new maximum.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Rescale {
     /// It is multiplied by exp(new - old).
     Inverted,
@@ -13,7 +13,7 @@ pub(super) enum Rescale {
 }
 
 /// A way to get the denominator wrong.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Denominator {
     /// The right way, on a part of the row.
     Of(Part),
@@ -69,6 +69,15 @@ impl Denominator {
 
     /// The logarithm of the denominator of a row whose winners are `named`.
     pub(super) fn lse(self, problem: &Problem, row: usize, named: &[f64]) -> f64 {
+        let work_out = || self.work_out(problem, row, named);
+        if self == Self::OverTopk {
+            // It alone hangs on who won.
+            return work_out();
+        }
+        *problem.wrong.borrow_mut().entry((self, row)).or_insert_with(work_out)
+    }
+
+    fn work_out(self, problem: &Problem, row: usize, named: &[f64]) -> f64 {
         let logits = problem.row(row);
         match self {
             Self::Of(part) => lse(part.of(problem, row).iter().copied()),

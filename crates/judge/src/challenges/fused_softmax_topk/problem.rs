@@ -1,5 +1,10 @@
 //! One problem: logits and how many winners are asked for.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use super::denominators::Denominator;
 use tribunal_contract::{Argument, Call, DType, Tensor, TensorSpec};
 
 /// Logits in the submission's dtype, and the same numbers widened.
@@ -8,6 +13,8 @@ pub(super) struct Problem {
     pub(super) logits: Tensor,
     pub(super) k: usize,
     pub(super) wide: Vec<f64>,
+    /// Wrong denominators of its rows that were worked out, by everybody who came before the same problem.
+    pub(super) wrong: Rc<RefCell<HashMap<(Denominator, usize), f64>>>,
 }
 
 /// What is wide holds the same numbers.
@@ -26,7 +33,7 @@ impl Problem {
     /// A problem with these logits.
     pub(super) fn of(logits: Tensor, k: usize) -> Self {
         let wide = logits.to_f64();
-        Self { logits, k, wide }
+        Self { logits, k, wide, wrong: Rc::default() }
     }
 
     /// The call that asks it.

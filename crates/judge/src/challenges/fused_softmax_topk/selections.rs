@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::problem::Problem;
 
 /// A part of a row that an implementation looks at, because of a defect.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Part {
     /// The last V mod n entries are left out.
     WithoutTail(usize),
