@@ -6,6 +6,7 @@ use std::path::Path;
 use tribunal_runner::Submission;
 
 use crate::examine::Watch;
+use crate::hands::share;
 use crate::hearing::{Hearing, Order};
 use crate::{Effort, Ruling, Verdict};
 
@@ -48,12 +49,12 @@ const CONTROLS: [Control; 3] = [
 pub fn run(order: &Order, watch: &dyn Watch) -> Result<(), String> {
     let order = Order { effort: Effort::Quick, ..order.clone() };
     watch.phase("controls", Some(CONTROLS.len()));
-    for control in &CONTROLS {
+    let tried = share(CONTROLS.iter().collect(), |control| {
         let folder = tempfile::tempdir().map_err(|error| format!("no place for the controls: {error}"))?;
         let verdict = judge(control, folder.path(), &order, watch)?;
-        check(control, &verdict)?;
-    }
-    Ok(())
+        check(control, &verdict)
+    });
+    tried.into_iter().collect()
 }
 
 fn judge(control: &Control, folder: &Path, order: &Order, watch: &dyn Watch) -> Result<Verdict, String> {

@@ -1,7 +1,7 @@
 //! Puts a subject to every case, and shrinks what fails.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -61,7 +61,9 @@ pub fn examine(
     let all: Vec<usize> = (0..cases.len()).collect();
     let patience = Patience::of(1);
     let tried = try_some(cases, &all, subject, &patience, seed, watch);
-    settle(cases, vec![tried], &patience, subject, seed, watch)
+    settle(cases, vec![tried], &patience, |kinds, until| {
+        shrink_some(cases, kinds, subject, seed, until, watch);
+    })
 }
 
 /// Tries all cases, dealt to subjects that are alike. What comes of it does not depend on who is faster, or on how many are at work at once.
@@ -78,7 +80,13 @@ pub fn examine_side_by_side<S: Subject + Send>(
     let tried = share(pieces, |(subject, dealt): (&mut S, _)| {
         try_some(cases, dealt, subject, &patience, seed, watch)
     });
-    settle(cases, tried, &patience, &mut subjects[0], seed, watch)
+    settle(cases, tried, &patience, |kinds, until| {
+        let mut pieces: Vec<(&mut S, Vec<Kind<'_>>)> =
+            subjects.iter_mut().map(|subject| (subject, Vec::new())).collect();
+        let count = pieces.len();
+        kinds.into_iter().enumerate().for_each(|(place, kind)| pieces[place % count].1.push(kind));
+        share(pieces, |(subject, kinds)| shrink_some(cases, kinds, subject, seed, until, watch));
+    })
 }
 
 /// As much work for each, and for each in the order of cases.
@@ -205,14 +213,15 @@ fn put_down(mut observations: Vec<Observation>, subject: &mut dyn Subject) -> Ve
     observations
 }
 
-/// Puts together what was tried, in the order of cases, and shrinks what failed.
+/// Failures of one check that have one name, each with the place of its case.
+type Kind<'f> = Vec<(usize, &'f mut Finding)>;
+
+/// Puts together what was tried, in the order of cases, and has every kind of failure shrunk until a moment.
 fn settle(
     cases: &[Box<dyn Case>],
     tried: Vec<Tried>,
     patience: &Patience,
-    subject: &mut dyn Subject,
-    seed: Seed,
-    watch: &dyn Watch,
+    shrink: impl FnOnce(Vec<Kind<'_>>, Instant),
 ) -> Examined {
     let mut examined = Examined::default();
     let caught = tried.iter().any(|tried| tried.caught);
@@ -230,18 +239,25 @@ fn settle(
     let told = |(why, left)| format!("{left} of {} cases were not tried: {why}", cases.len());
     examined.omissions.extend(left.into_iter().map(told));
     findings.sort_by_key(|(index, _)| *index);
-    let is_failed = |(at, (index, finding)): (usize, &(usize, Finding))| {
-        (finding.outcome == Outcome::Fail).then_some((*index, at))
-    };
-    let failed: Vec<(usize, usize)> = findings.iter().enumerate().filter_map(is_failed).collect();
-    examined.findings.extend(findings.into_iter().map(|(_, finding)| finding));
-    if let Some(error) = broken.first() {
-        examined.findings.push(broken_off(error));
-    } else if !caught && patience.lost_s() < SHRINK_TIME.as_secs_f64() {
-        subject.begin(cases.len());
-        shrink_failures(cases, &failed, &mut examined.findings, subject, seed, watch);
+    if broken.is_empty() && !caught && patience.lost_s() < SHRINK_TIME.as_secs_f64() {
+        shrink(kinds_of_failures(&mut findings), Instant::now() + SHRINK_TIME);
     }
+    examined.findings.extend(findings.into_iter().map(|(_, finding)| finding));
+    examined.findings.extend(broken.first().map(broken_off));
     examined
+}
+
+/// What failed, by kind: those of the first case come first.
+fn kinds_of_failures(findings: &mut [(usize, Finding)]) -> Vec<Kind<'_>> {
+    let mut kinds: Vec<((Option<String>, String), Kind<'_>)> = Vec::new();
+    for (case, finding) in findings.iter_mut().filter(|(_, finding)| finding.outcome == Outcome::Fail) {
+        let kind = (finding.suspect.clone(), finding.check.clone());
+        match kinds.iter_mut().find(|(known, _)| *known == kind) {
+            Some((_, alike)) => alike.push((*case, finding)),
+            None => kinds.push((kind, vec![(*case, finding)])),
+        }
+    }
+    kinds.into_iter().map(|(_, kind)| kind).collect()
 }
 
 /// An observation of a case, as evidence.
@@ -311,32 +327,25 @@ fn not_released(fault: &Fault) -> Observation {
     Observation { check: "releases", ..conduct::of_fault("release", fault, Severity::Major) }
 }
 
-/// Shrinks the first failure of each kind; the others of the kind tell nothing new. A failure of what is [not diagnosed](Case::is_diagnosed)
-/// takes the name of the smaller one.
-fn shrink_failures(
+/// Shrinks the first failure of each kind; the others tell nothing new. A failure of what is [not diagnosed](Case::is_diagnosed) takes the name
+/// of the smaller one, and is of another kind then.
+fn shrink_some(
     cases: &[Box<dyn Case>],
-    failed: &[(usize, usize)],
-    findings: &mut [Finding],
+    kinds: Vec<Kind<'_>>,
     subject: &mut dyn Subject,
     seed: Seed,
+    until: Instant,
     watch: &dyn Watch,
 ) {
-    let until = Instant::now() + SHRINK_TIME;
-    let mut kinds = BTreeSet::new();
-    for &(case, at) in failed {
-        let finding = &mut findings[at];
-        let kind = (finding.suspect.clone(), finding.check.clone());
-        if kinds.contains(&kind) {
-            continue;
-        }
-        watch.step(&format!("shrinking {}", finding.id));
-        let Smallest { case, named } = shrink(cases[case].as_ref(), finding, subject, seed, until);
-        finding.smallest = case.map(|case| case.id());
-        if let Some((id, Observation { suspect, message, .. })) = named {
+    subject.begin(cases.len());
+    for kind in kinds {
+        for (case, finding) in kind {
+            watch.step(&format!("shrinking {}", finding.id));
+            let Smallest { case, named } = shrink(cases[case].as_ref(), finding, subject, seed, until);
+            finding.smallest = case.map(|case| case.id());
+            let Some((id, Observation { suspect, message, .. })) = named else { break };
             finding.suspect = suspect.map(str::to_owned);
             finding.message = format!("{}; as small as {id}: {message}", finding.message);
-        } else {
-            kinds.insert(kind);
         }
     }
 }
@@ -614,9 +623,13 @@ mod tests {
 
     #[test]
     fn side_by_side_the_same_is_seen_as_one_after_the_other() {
-        let cases = cases(&[4, 100, 7, 30, 200, 9], 10);
+        // Of the three that fail, one has a name.
+        let sized = |size| Box::new(Sized { size, least: 10, named_up_to: 60 }) as Box<dyn Case>;
+        let cases = [4, 100, 7, 30, 200, 9].map(sized);
         let mute = || Mute { hangs: false, restarts: 0 };
         let alone = examine(&cases, &mut mute(), Seed(1), &Unwatched);
+        let smallest = alone.findings.iter().filter_map(|finding| finding.smallest.as_deref());
+        assert_eq!(smallest.collect::<Vec<_>>(), ["basic/sized/12", "basic/sized/15", "basic/sized/12"]);
         for hands in [1, 2, 5] {
             let mut subjects: Vec<Mute> = (0..hands).map(|_| mute()).collect();
             let shared = examine_side_by_side(&cases, &mut subjects, Seed(1), &Unwatched);

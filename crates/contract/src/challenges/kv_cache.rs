@@ -16,9 +16,9 @@ const fn bytes_per_token(name: &'static str, doc: &'static str) -> Claim {
         name,
         doc,
         takes: Takes::Number("bytes"),
-        rule: "A full cache of two sequences of 4096 tokens is weighed: one layer, 2 heads of 64. Upheld if a token takes no more than 4 bytes \
-               beyond the claim, which is for pages and allocators; refuted if it takes more; untestable if the claim is more than twice what it \
-               takes.",
+        rule: "A full cache of two sequences of 4096 tokens (in CUDA, whose bytes are counted, of 1024) is weighed: one layer, 2 heads of \
+               64. Upheld if a token takes no more than 4 bytes beyond the claim, which is for pages and allocators; refuted if it takes \
+               more; untestable if the claim is more than twice what it takes.",
     }
 }
 

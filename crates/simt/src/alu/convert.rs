@@ -24,6 +24,8 @@ pub fn convert(
     use Scalar::{Bf16, F16, F32, S32, S64, U32, U64};
     let plain = !how.sat && !how.relu && !how.ftz;
     let small = |ty: Scalar| range(ty).is_some() && ty.bytes() < 8;
+    let narrow = |ty: Scalar| range(ty).is_some() && ty.bytes() < 4;
+    let is_signed = |ty: Scalar| range(ty).is_some_and(|(least, _)| least < 0);
     let nearest = plain && how.round == Round::Nearest && !how.integral;
     match (to, from) {
         (U64 | S64, U32) if plain => widen1(regs, inst, mask, u64::from),
@@ -31,10 +33,32 @@ pub fn convert(
         (U32 | S32, U64 | S64) if plain => each!(narrow1(regs, inst, mask), |a| a as u32),
         (to, from) if plain && small(to) && small(from) => {
             let (above, beyond) = (32 - 8 * from.bytes(), 32 - 8 * to.bytes());
-            if range(from).is_some_and(|(least, _)| least < 0) {
+            if is_signed(from) {
                 each!(map1(regs, inst, mask), |a| ((a << above) as i32 >> above) as u32 & u32::MAX >> beyond);
             } else {
                 each!(map1(regs, inst, mask), |a| a << above >> above & u32::MAX >> beyond);
+            }
+        }
+        (F32, from) if nearest && narrow(from) => {
+            let above = 32 - 8 * from.bytes();
+            if is_signed(from) {
+                each!(map1(regs, inst, mask), |a| bits32(((a << above) as i32 >> above) as f32));
+            } else {
+                each!(map1(regs, inst, mask), |a| bits32((a << above >> above) as f32));
+            }
+        }
+        (to, F32) if plain && narrow(to) && matches!(how.round, Round::Zero | Round::Nearest) => {
+            let (least, most) = range(to).map_or((0, 0), |(least, most)| (least as i32, most as i32));
+            let beyond = 32 - 8 * to.bytes();
+            if how.round == Round::Zero {
+                each!(map1(regs, inst, mask), |a| {
+                    (f32::from_bits(a) as i32).clamp(least, most) as u32 & u32::MAX >> beyond
+                });
+            } else {
+                each!(map1(regs, inst, mask), |a| {
+                    let nearest = f32::from_bits(a).round_ties_even() as i32;
+                    nearest.clamp(least, most) as u32 & u32::MAX >> beyond
+                });
             }
         }
         (F32, S32) if nearest => each!(map1(regs, inst, mask), |a| (a as i32 as f32).to_bits()),

@@ -30,6 +30,9 @@ const DECODED_WEIGHED: usize = 1;
 /// Tokens of each sequence of a cache that is weighed: it is full.
 const KEPT: usize = 4096;
 
+/// The same where bytes are counted, which no allocator rounds to pages.
+const KEPT_ON_DEVICE: usize = 1024;
+
 /// Tokens of each sequence of a cache whose traffic is counted.
 const COUNTED: usize = 256;
 
@@ -48,6 +51,7 @@ pub(super) fn all(plan: &Plan) -> Workloads {
         Effort::Full => &[1024, 8192, 32_768],
     };
     let contexts = [256, 1024, 4096];
+    let kept = if plan.launches { KEPT_ON_DEVICE } else { KEPT };
     let pool = SHAPE.batch * SHAPE.heads * CHUNK * SHAPE.head_dim;
     let pool = Arc::new(Pool::new(pool, &mut plan.seed.rng("workloads")));
     let decoding = |context: usize, decoded: usize, part: Part| -> Box<dyn Workload> {
@@ -101,7 +105,7 @@ pub(super) fn all(plan: &Plan) -> Workloads {
                 bytes_read_per_element: None,
             },
         ],
-        kept: formats(KEPT, KEPT)
+        kept: formats(kept, kept)
             .into_iter()
             .map(|decoding| Box::new(decoding) as Box<dyn KeepsState>)
             .collect(),

@@ -48,21 +48,25 @@ pub(super) fn make(
 
 /// With the compiler that the manifest asks for; otherwise with clang, or where there is none with NVRTC.
 fn compile(workshop: &Workshop, submission: &Submission, progress: &dyn Fn(&str)) -> Result<Ptx, Trouble> {
-    match submission.manifest.compiler {
-        Some(FrontEnd::Nvrtc) => compile_by_nvrtc(workshop, submission, progress),
-        None if Clang::find().is_err() && nvrtc::find().is_ok() => {
+    let asked = submission.manifest.compiler;
+    if asked == Some(FrontEnd::Nvrtc) {
+        return compile_by_nvrtc(workshop, submission, progress);
+    }
+    match Clang::find() {
+        Ok(clang) => compile_by_clang(&clang, workshop, submission, progress),
+        Err(_) if asked.is_none() && nvrtc::find().is_ok() => {
             compile_by_nvrtc(workshop, submission, progress)
         }
-        Some(FrontEnd::Clang) | None => compile_by_clang(workshop, submission, progress),
+        Err(error) => Err(error.into()),
     }
 }
 
 fn compile_by_clang(
+    clang: &Clang,
     workshop: &Workshop,
     submission: &Submission,
     progress: &dyn Fn(&str),
 ) -> Result<Ptx, Trouble> {
-    let clang = Clang::find()?;
     let flags = clang.flags();
     let tool = [&clang.program.to_string_lossy(), clang.version.as_str()].join(" ");
     let path = cached(workshop, submission, &tool, &flags, &headers::OURS, &|include, made, policy| {
@@ -73,7 +77,7 @@ fn compile_by_clang(
         policy.args.extend(["-I".into(), include.into(), "-I.".into(), "-o".into(), made.into()]);
         policy.args.extend(["--".into(), submission.manifest.entry.clone().into()]);
     })?;
-    Ok(Ptx { path, compiler: Some(clang.version), flags })
+    Ok(Ptx { path, compiler: Some(clang.version.clone()), flags })
 }
 
 /// What clang warns of in a source that it compiles.
