@@ -340,6 +340,7 @@ impl Case for CacheCase {
 mod tests {
     use super::*;
     use crate::pairs::{self, Choice, part};
+    use std::cmp::Ordering;
     use std::collections::BTreeSet;
 
     const ALL: [&str; 5] = ["paged", "float16", "int8", "int4", "prefix_sharing"];
@@ -385,6 +386,43 @@ mod tests {
             quick.len(),
             standard.len()
         );
+    }
+
+    /// Who copies and shares by the length of one layer takes another's.
+    #[test]
+    fn sequences_fork_where_the_first_layer_has_filled_a_block_and_where_the_last_has() {
+        let apart =
+            listed(Effort::Standard, &ALL).into_iter().filter(|case| case.kind.plot == Plot::ForksApart);
+        let mut formats = BTreeSet::new();
+        for case in apart {
+            let (size, _) = case.config.paged.expect("blocks");
+            let mut held = vec![vec![0; case.config.batch]; case.config.layers];
+            let mut filled = BTreeSet::new();
+            for (_, step) in case.steps(Seed::PUBLIC) {
+                match &step {
+                    Step::Feed(counts) => held.iter_mut().for_each(|layer| add(layer, counts)),
+                    Step::FeedLayer(layer, counts) => add(&mut held[*layer], counts),
+                    Step::Clear(sequence) => held.iter_mut().for_each(|layer| layer[*sequence] = 0),
+                    &Step::Fork { source, target } => {
+                        let full = |layer: &Vec<usize>| layer[source] / size;
+                        let (first, last) = (full(&held[0]), full(&held[held.len() - 1]));
+                        filled.insert(first.cmp(&last));
+                        assert!(held.iter().all(|layer| layer[target] == 0), "{}", case.id());
+                        held.iter_mut().for_each(|layer| layer[target] = layer[source]);
+                    }
+                    other => panic!("{other:?}"),
+                }
+                let most = held.iter().flatten().max().expect("a layer");
+                assert!(*most <= case.config.max_len, "{}: {step:?}", case.id());
+            }
+            assert_eq!(filled, BTreeSet::from([Ordering::Less, Ordering::Greater]), "{}", case.id());
+            formats.insert(case.config.bits);
+        }
+        assert_eq!(formats, BTreeSet::from([4, 8, 16, 32]));
+    }
+
+    fn add(held: &mut [usize], counts: &[usize]) {
+        held.iter_mut().zip(counts).for_each(|(held, count)| *held += count);
     }
 
     #[test]

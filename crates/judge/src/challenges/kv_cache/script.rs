@@ -207,13 +207,22 @@ impl Plot {
                 author.singles(2);
             }
             Self::ForksApart => {
-                author.feed_layer(last, only(0, 11));
+                // One layer has filled a block, and another has not. Then it is the other way round.
+                let ahead = config.paged.map_or(11, |(size, _)| size.max(8) + 3);
+                author.feed_layer(last, only(0, ahead));
                 author.feed_layer(0, only(0, 3));
                 author.fork(0, 1);
                 author.singles(1);
                 author.feed_layer(0, (0..batch).map(|b| 4 - b % 2).collect());
                 author.clear(0);
                 author.singles(2);
+                author.clear(1);
+                author.feed_layer(0, only(0, ahead));
+                author.feed_layer(last, only(0, 3));
+                author.fork(0, 1);
+                author.singles(1);
+                author.feed_layer(last, (0..batch).map(|b| 4 - b % 2).collect());
+                author.singles(1);
             }
             Self::Interleaved => {
                 for count in [5, 3] {
