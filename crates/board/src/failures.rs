@@ -141,13 +141,16 @@ fn kind<'a>(
     names: &[&'static str],
 ) -> Kind<'a> {
     let severity = findings.iter().map(|finding| finding.severity).max().unwrap_or(Severity::Note);
-    let message = findings
-        .iter()
-        .filter(|finding| finding.severity == severity && !finding.message.is_empty())
+    let gravest = || findings.iter().copied().filter(|finding| finding.severity == severity);
+    let message = gravest()
         .map(|finding| finding.message.as_str())
+        .filter(|message| !message.is_empty())
         .min_by_key(|message| message.chars().count());
+    // What a kernel did matters in one place and not in another: the one that is told is one of those that do.
+    let of_kernel = findings.iter().any(|finding| finding.is_of_kernel());
     let (smallest, finding) = findings
         .iter()
+        .filter(|finding| !of_kernel || finding.severity == severity)
         .map(|finding| (finding.smallest.as_deref().unwrap_or(&finding.case), *finding))
         .min_by_key(|(case, _)| (extent(case), case.len()))
         .expect("a kind has findings");
@@ -285,6 +288,24 @@ mod tests {
         let alone = vec![verdict.findings[0].clone()];
         verdict.findings = alone;
         assert_eq!(self::kinds(&verdict)[0].extent(), "1 place");
+    }
+
+    #[test]
+    fn of_a_kernels_places_one_that_matters_most_is_told() {
+        let mut verdict = samples::rejected();
+        let read = |kernel: &str, severity: Severity| {
+            let mut read = verdict.failures()[0].clone();
+            (read.case, read.check) = (format!("sanitizer/{kernel}/kernel.cu:7"), "uninitialised".to_owned());
+            (read.suspect, read.smallest, read.severity) = (Some("uninitialised".to_owned()), None, severity);
+            read.message = format!("{kernel} is {severity:?}");
+            read
+        };
+        verdict.findings = vec![read("copy", Severity::Note), read("attention", Severity::Critical)];
+        let kinds = kinds(&verdict);
+        let [kind] = &kinds[..] else { panic!("{kinds:?}") };
+        assert_eq!((kind.severity, &*kind.message), (Severity::Critical, "attention is Critical"));
+        assert_eq!(kind.smallest, "sanitizer/attention/kernel.cu:7");
+        assert_eq!(kind.cases(), 2);
     }
 
     #[test]
