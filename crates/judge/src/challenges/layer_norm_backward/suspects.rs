@@ -101,6 +101,10 @@ pub(super) fn leads(wrong: Wrong<'_>) -> Vec<Lead> {
     if actual.len() > 1 && actual.iter().all(|value| *value == actual[0]) {
         return Vec::new();
     }
+    // So is a NaN, unless the rows themselves give a reason.
+    if actual.iter().all(|value| value.is_nan()) {
+        return fits::nan_at_constant_rows(wrong, &actual).into_iter().collect();
+    }
     let (mut equal, has_numbers) = equal_behaviours(wrong, &actual);
     if !equal.is_empty() {
         if !has_numbers {
