@@ -1,7 +1,7 @@
 //! What compilers' messages do not say to those who bring a file that was written for nvcc.
 
 /// How headers begin that a source cannot have, and what to do instead.
-const HEADERS: [(&[&str], &str); 14] = [
+const HEADERS: [(&[&str], &str); 15] = [
     (
         &["cuda/ptx"],
         "cuda::ptx is not there: an instruction of PTX is written as inline asm, such as `asm volatile(\"mov.u32 %0, %%laneid;\" : \"=r\"(lane));`.",
@@ -50,6 +50,10 @@ const HEADERS: [(&[&str], &str); 14] = [
         &["cute/", "cutlass/", "helper_", "flash", "flashinfer/"],
         "Libraries are not there: what is used of them can lie in the submission's folder, if their licence lets it. Tensor cores are \
          reached by mma.h or inline asm.",
+    ),
+    (
+        &["curand_kernel", "curand_"],
+        "Random numbers are not there: no challenge asks for any. A generator of counters, such as Philox, can lie in the submission's folder.",
     ),
     (
         &["cublas", "cudnn", "cufft", "curand", "cusparse", "cusolver", "nccl", "nvtx", "nvToolsExt", "mpi"],
