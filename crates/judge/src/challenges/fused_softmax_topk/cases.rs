@@ -164,8 +164,8 @@ static LISTINGS: &[Listing] = {
         Listing(Standard, HALVES, "edge/few_finite", "1x5x60/8"),
         Listing(Standard, HALVES, "edge/masked_row", "1x5x60/8"),
         Listing(Standard, HALVES, "edge/nan_row", "1x5x60/8"),
-        // Few rows, and long ones: where a row is shared out among blocks.
-        Listing(Standard, EACH, "edge/few_finite", "1x2x5002/64 1x1x70002/20"),
+        // Few rows, and long ones: where a row is shared out among blocks. Of what is masked there is more than 16 bits count, by fewer than k.
+        Listing(Standard, EACH, "edge/few_finite", "1x2x5002/64 1x1x65546/20"),
         Listing(Standard, EACH, "edge/masked_row", "1x3x5004/64 1x2x70004/20"),
         Listing(Standard, EACH, "edge/nan_row", "1x4x5000/80 1x4x40004/80"),
         Listing(Standard, HALVES, "edge/nan_row", "2x2x600/257"),
@@ -435,6 +435,20 @@ mod tests {
             assert!(cases.iter().any(|case| case.k == k), "k = {k}");
         }
         assert!(cases.iter().any(|case| case.k == case.shape[2] && case.k > 256), "k = V");
+    }
+
+    /// Who selects by counts of 16 bits finds fewer than k.
+    #[test]
+    fn more_logits_are_equal_than_sixteen_bits_count() {
+        for dtype in [DType::Float32, DType::Float16, DType::BFloat16] {
+            let is_it = |case: &TopkCase| {
+                let masked = case.shape[2] - 3;
+                let found = masked % (1 << 16) + 3;
+                case.kind.logits == Logits::FewFinite && masked >= 1 << 16 && found < case.k
+            };
+            let cases = listed(Effort::Standard, &["float16", "bfloat16"]);
+            assert!(cases.iter().any(|case| case.dtype == dtype && is_it(case)), "{dtype:?}");
+        }
     }
 
     /// What kernels choose code of their own by.

@@ -381,22 +381,20 @@ impl Trial<'_, '_, '_> {
             Ok(heard) => heard,
             Err(stop) => return self.report.must_be_refused(Err(stop), &what, refusal),
         };
-        let padded = heard.wrong().rows().iter().all(|seen| {
-            let indices = heard.answer.indices(seen.row);
-            let within = wide(&seen.probs[..vocab]);
-            compare(&within, &seen.right.expected()).holds()
-                && seen.probs[vocab..].iter().all(|prob| *prob == 0.0)
-                && indices[vocab..].iter().all(|index| *index == -1)
+        let broken = heard.wrong().rows().iter().find_map(|seen| {
+            let (row, indices) = (seen.row, heard.answer.indices(seen.row));
+            if !compare(&wide(&seen.probs[..vocab]), &seen.right.expected()).holds() {
+                return Some(format!("the first {vocab} probabilities of row {row} are wrong"));
+            }
+            let rank = (vocab..k).find(|&rank| seen.probs[rank] != 0.0 || indices[rank] != -1)?;
+            let (prob, index) = (digits(seen.probs[rank]), indices[rank]);
+            Some(format!("rank {rank} of row {row} has probability {prob} and index {index}"))
         });
-        if padded {
+        let Some(broken) = broken else {
             self.report.pass("refuses_invalid_input", None);
             return Ok(());
-        }
-        let what = format!(
-            "{what} (rank {vocab} of row 0 has probability {} and index {})",
-            digits(heard.answer.probs(0)[vocab]),
-            heard.answer.indices(0)[vocab]
-        );
+        };
+        let what = format!("{what} ({broken})");
         self.report.must_be_refused(Ok(()), &what, refusal)
     }
 
