@@ -603,7 +603,11 @@ fn attention(keys: &[(&Token, f64)], kv_head: usize, q: &[f64], flaw: Option<Fla
         .iter()
         .map(|(token, bonus)| {
             let k = &token.k[kv_head];
-            let (sum, size) = sums_of_products(q, &k.values);
+            let (mut sum, mut size) = (0.0, 0.0);
+            for (q, k) in q.iter().zip(&k.values) {
+                sum += q * k;
+                size += (q * k).abs();
+            }
             Score {
                 score: sum * scale + bonus,
                 error: (precision.sum(dim) + 4.0 * precision.u) * size * scale,
@@ -674,21 +678,6 @@ fn attention(keys: &[(&Token, f64)], kv_head: usize, q: &[f64], flaw: Option<Fla
         attended.variance.push(variances[i].min(furthest[i]));
     }
     attended.own_variance.push(own_variance);
-}
-
-/// Sums of products and of their magnitudes, four elements at a time.
-fn sums_of_products(a: &[f64], b: &[f64]) -> (f64, f64) {
-    let (mut sums, mut sizes) = ([0.0; 4], [0.0; 4]);
-    let mut add = |lane: usize, product: f64| {
-        sums[lane] += product;
-        sizes[lane] += product.abs();
-    };
-    let ((fours_a, rest_a), (fours_b, rest_b)) = (a.as_chunks::<4>(), b.as_chunks::<4>());
-    for (a, b) in fours_a.iter().zip(fours_b) {
-        (0..4).for_each(|lane| add(lane, a[lane] * b[lane]));
-    }
-    rest_a.iter().zip(rest_b).enumerate().for_each(|(lane, (a, b))| add(lane, a * b));
-    (sums.iter().sum(), sizes.iter().sum())
 }
 
 struct Score {
