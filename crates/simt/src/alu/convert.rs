@@ -24,7 +24,6 @@ pub fn convert(
     use Scalar::{Bf16, F16, F32, S32, S64, U32, U64};
     let plain = !how.sat && !how.relu && !how.ftz;
     let small = |ty: Scalar| range(ty).is_some() && ty.bytes() < 8;
-    let narrow = |ty: Scalar| range(ty).is_some() && ty.bytes() < 4;
     let is_signed = |ty: Scalar| range(ty).is_some_and(|(least, _)| least < 0);
     let nearest = plain && how.round == Round::Nearest && !how.integral;
     match (to, from) {
@@ -39,35 +38,19 @@ pub fn convert(
                 each!(map1(regs, inst, mask), |a| a << above >> above & u32::MAX >> beyond);
             }
         }
-        (F32, from) if nearest && narrow(from) => {
+        (F32, from) if nearest && small(from) => {
             let above = 32 - 8 * from.bytes();
             if is_signed(from) {
-                each!(map1(regs, inst, mask), |a| bits32(((a << above) as i32 >> above) as f32));
+                each!(map1(regs, inst, mask), |a| (((a << above) as i32 >> above) as f32).to_bits());
             } else {
-                each!(map1(regs, inst, mask), |a| bits32((a << above >> above) as f32));
+                each!(map1(regs, inst, mask), |a| ((a << above >> above) as f32).to_bits());
             }
         }
-        (to, F32) if plain && narrow(to) && matches!(how.round, Round::Zero | Round::Nearest) => {
-            let (least, most) = range(to).map_or((0, 0), |(least, most)| (least as i32, most as i32));
-            let beyond = 32 - 8 * to.bytes();
-            if how.round == Round::Zero {
-                each!(map1(regs, inst, mask), |a| {
-                    (f32::from_bits(a) as i32).clamp(least, most) as u32 & u32::MAX >> beyond
-                });
-            } else {
-                each!(map1(regs, inst, mask), |a| {
-                    let nearest = f32::from_bits(a).round_ties_even() as i32;
-                    nearest.clamp(least, most) as u32 & u32::MAX >> beyond
-                });
-            }
+        (to, F32) if plain && small(to) && to != U32 && how.round == Round::Zero => {
+            each!(map1(regs, inst, mask), |a| clamped(f32::from_bits(a), to));
         }
-        (F32, S32) if nearest => each!(map1(regs, inst, mask), |a| (a as i32 as f32).to_bits()),
-        (F32, U32) if nearest => each!(map1(regs, inst, mask), |a| (a as f32).to_bits()),
-        (S32, F32) if plain && how.round == Round::Zero => {
-            each!(map1(regs, inst, mask), |a| f32::from_bits(a) as i32 as u32);
-        }
-        (S32, F32) if plain && how.round == Round::Nearest => {
-            each!(map1(regs, inst, mask), |a| f32::from_bits(a).round_ties_even() as i32 as u32);
+        (to, F32) if plain && small(to) && to != U32 && how.round == Round::Nearest => {
+            each!(map1(regs, inst, mask), |a| clamped(f32::from_bits(a).round_ties_even(), to));
         }
         (F32, F32) if plain && how.integral && how.round == Round::Nearest => {
             each!(map1(regs, inst, mask), |a| bits32(f32::from_bits(a).round_ties_even()));
@@ -87,6 +70,13 @@ pub fn convert(
         _ => return false,
     }
     true
+}
+
+/// A float cut to an integer type that i32 holds.
+#[inline(always)]
+fn clamped(value: f32, to: Scalar) -> u32 {
+    let (least, most) = range(to).map_or((0, 0), |(least, most)| (least as i32, most as i32));
+    (value as i32).clamp(least, most) as u32 & u32::MAX >> (32 - 8 * to.bytes())
 }
 
 /// [`Op::Convert`](crate::program::Op::Convert) of all kinds.
