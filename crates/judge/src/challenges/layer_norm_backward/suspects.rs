@@ -307,6 +307,21 @@ mod tests {
     }
 
     #[test]
+    fn what_is_nan_everywhere_has_no_name_but_where_rows_are_constant() {
+        let nowhere_constant = problem(7);
+        let constant = nowhere_constant.with_x(&[2.0; 21]);
+        for (problem, due) in [(nowhere_constant, &[][..]), (constant, &["nan_at_constant_rows"])] {
+            let right = expect(&problem);
+            for output in [Output::Y, Output::Dx] {
+                let nan = Tensor::from_f64(DType::Float32, [3, 7], &[f64::NAN; 21]);
+                let leads = leads(Wrong { problem: &problem, right: &right, output, actual: &nan });
+                let names: Vec<_> = leads.iter().map(|lead| lead.suspect).collect();
+                assert_eq!(names, due, "{output:?}");
+            }
+        }
+    }
+
+    #[test]
     fn what_statistics_explain_is_not() {
         for cols in [3, 7, 300] {
             let problem = problem(cols);

@@ -368,3 +368,27 @@ fn mutants() -> Vec<(Topk, Option<&'static str>)> {
     };
     plain.into_iter().chain(rescaling).chain(narrow).chain([(unlooked, None)]).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::cases::parse;
+    use super::*;
+    use crate::{Case, Court, Outcome, Seed};
+
+    #[test]
+    fn what_is_wrong_where_k_is_larger_than_v_is_told() {
+        let case = parse("edge/k_beyond_v/1x2x5/k8/float32").expect("a case");
+        let padded = Topk { pads: true, ..PLAIN };
+        for (defect, due) in [
+            (None, None),
+            (Some(Defect::PadsWithFirst), Some("(rank 5 of row 0 has probability 0 and index 0)")),
+            (Some(Defect::Zeros), Some("(the first 5 probabilities of row 0 are wrong)")),
+        ] {
+            let mut subject = InProcess::new(Topk { defect, ..padded.clone() });
+            let seen = case.examine(&mut Court::new(&mut subject, Seed::PUBLIC)).expect("no machine");
+            let failed: Vec<_> = seen.iter().filter(|seen| seen.outcome == Outcome::Fail).collect();
+            let told = failed.iter().any(|seen| due.is_some_and(|due| seen.message.contains(due)));
+            assert_eq!((failed.len(), told), (usize::from(due.is_some()), due.is_some()), "{failed:?}");
+        }
+    }
+}
