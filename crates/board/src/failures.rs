@@ -141,16 +141,15 @@ fn kind<'a>(
     names: &[&'static str],
 ) -> Kind<'a> {
     let severity = findings.iter().map(|finding| finding.severity).max().unwrap_or(Severity::Note);
-    let gravest = || findings.iter().copied().filter(|finding| finding.severity == severity);
-    let message = gravest()
+    let message = findings
+        .iter()
+        .filter(|finding| finding.severity == severity && !finding.message.is_empty())
         .map(|finding| finding.message.as_str())
-        .filter(|message| !message.is_empty())
         .min_by_key(|message| message.chars().count());
-    // What a kernel did matters in one place and not in another: the one that is told is one of those that do.
-    let of_kernel = findings.iter().any(|finding| finding.is_of_kernel());
+    // What a kernel did matters in one place and not in another.
     let (smallest, finding) = findings
         .iter()
-        .filter(|finding| !of_kernel || finding.severity == severity)
+        .filter(|finding| !finding.is_of_kernel() || finding.severity == severity)
         .map(|finding| (finding.smallest.as_deref().unwrap_or(&finding.case), *finding))
         .min_by_key(|(case, _)| (extent(case), case.len()))
         .expect("a kind has findings");
