@@ -60,7 +60,7 @@ impl Launch {
     /// Blocks that an H100 has room for at a time; the registers that they take are not known here.
     pub fn blocks_at_once(&self, kernel: &Kernel) -> u64 {
         let threads = self.block.iter().fold(1u64, |all, &axis| all.saturating_mul(axis.into()));
-        let shared = u64::from(kernel.shared_bytes) + u64::from(self.shared);
+        let shared = u64::from(kernel.shared.bytes) + u64::from(self.shared);
         let taken =
             [threads.div_ceil(LANES as u64).saturating_mul(LANES as u64), 1, shared + SHARED_OF_BLOCK];
         let of_each = ROOM.iter().zip(taken).map(|(room, taken)| room / taken.max(1));

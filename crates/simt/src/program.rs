@@ -8,6 +8,9 @@
 
 use std::sync::Arc;
 
+use crate::origins::Origins;
+use crate::shared;
+
 /// Lanes of a warp.
 pub const LANES: usize = 32;
 
@@ -188,8 +191,8 @@ pub struct Kernel {
     pub tables: Vec<Box<[u32]>>,
     /// Operands of several registers.
     pub lists: Vec<Box<[Reg]>>,
-    /// Bytes of statically sized shared memory; what is sized by the launch begins there, aligned to 16.
-    pub shared_bytes: u32,
+    /// What lies in shared memory, and where.
+    pub shared: shared::Layout,
     /// Bytes of local memory of a thread.
     pub local_bytes: u32,
     /// Variables of the module. The address of the i-th is that of segment [`VARIABLES`](crate::address::VARIABLES)` + i`.
@@ -200,6 +203,8 @@ pub struct Kernel {
     pub max_threads: Option<u32>,
     /// Formats of `printf`, by [`Op::Printf`].
     pub formats: Vec<Format>,
+    /// Which instructions what each uses may come from.
+    pub origins: Origins,
 }
 
 impl Kernel {

@@ -5,7 +5,7 @@
 //! word race if they are of two threads, one writes, not both are atomic, and nothing orders the earlier before the later. What orders:
 //!
 //! - within a block, barriers: [`Clocks`] hold for each warp up to which tick it has seen what each other did. `__syncwarp` moves a warp's
-//!   own; a shuffle orders no memory, as CUDA says. And a fence and an atomic operation of which another warp later sees the result, as of a
+//!   own; a shuffle orders no memory, as CUDA says, but for what is made of what it hands over: [`Exchanges`]. And a fence and an atomic operation of which another warp later sees the result, as of a
 //!   lock: [`Handed`].
 //! - between blocks, the same: [`Releases`].
 //!
@@ -15,6 +15,7 @@
 //! Two reads by two threads are remembered as one thread of a set of warps, so some races with the first of several readers go unseen. A
 //! thread that is accused has raced.
 
+mod exchanges;
 mod lines;
 mod releases;
 
@@ -22,6 +23,7 @@ use std::collections::HashMap;
 
 use crate::program::Scope;
 
+pub(crate) use exchanges::{Exchanged, Exchanges};
 pub(crate) use lines::{LINE, Row, Shadow};
 pub(crate) use releases::{Acquired, Release, Releases};
 
@@ -158,6 +160,8 @@ pub(crate) struct Actor<'a> {
     pub clocks: &'a Clocks,
     /// Absent for shared memory, which only one block uses.
     pub others: Option<(&'a Releases, &'a Acquired)>,
+    /// By which lanes of a warp hand each other values, and when its own last did.
+    pub exchanges: Option<(&'a Exchanges<'a>, &'a [Exchanged])>,
 }
 
 impl Actor<'_> {
@@ -183,6 +187,13 @@ impl Actor<'_> {
     #[inline]
     fn ordered(&self, mark: &Mark, thread: u16) -> bool {
         mark.block == self.block && mark.thread == thread || self.all_ordered(mark, usize::from(thread) / 32)
+    }
+
+    /// Whether a write comes of what another lane of its warp read, or all of a `crowd` did.
+    fn comes_of(&self, read: &Mark, write: &Mark, crowd: bool) -> bool {
+        let Some((exchanges, last)) = self.exchanges else { return false };
+        let same_warp = read.block == write.block && read.warp() == write.warp();
+        same_warp && exchanges.lead((read, crowd), write, last)
     }
 }
 
@@ -247,9 +258,10 @@ impl Cell {
             && self.read.bytes & bytes != 0
             && !mark.is_like(&self.read)
             && !self.reads_ordered(actor, thread)
+            && !self.reads_lead(actor, mark)
         {
-            let last_is_ordered = actor.ordered(&self.read, thread);
-            let by_other = last_is_ordered && self.other.tick != NONE && self.other.thread != thread;
+            let is_before = |read: &Mark| actor.ordered(read, thread) || actor.comes_of(read, mark, false);
+            let by_other = self.other.tick != NONE && self.other.thread != thread && is_before(&self.read);
             race = Some(if by_other { self.other } else { self.read });
         }
         if atomic.is_some() {
@@ -259,6 +271,14 @@ impl Cell {
         }
         (self.read, self.other, self.readers, self.crowd) = (Mark::default(), Mark::default(), 0, false);
         race
+    }
+
+    /// Whether a write comes of what all reads got: known if they were all of one thread, or of one instruction.
+    #[inline(never)]
+    fn reads_lead(&self, actor: &Actor<'_>, mark: &Mark) -> bool {
+        self.readers == 1 << mark.warp()
+            && (!self.crowd || self.since == self.read.tick)
+            && actor.comes_of(&self.read, mark, self.crowd)
     }
 
     /// Whether the reads may all be ordered before. Of the last that is known; the others came between the first and it, and are only

@@ -88,7 +88,45 @@ fn an_overrun_names_buffer_and_byte() {
     let null = fault("", "mov.u64 %rd5, 0; ld.global.u32 %r4, [%rd5];", 1, 1, Kind::OutOfBounds);
     assert_eq!(null.detail, "reads 4 bytes at address 0: a null pointer");
     let shared = fault(SHARED, "mov.u64 %rd5, s; st.shared.u32 [%rd5+1024], %r0;", 1, 1, Kind::OutOfBounds);
-    assert_eq!(shared.detail, "writes 4 bytes at byte 1024 of shared memory, which has 1024");
+    assert_eq!(shared.detail, "writes 4 bytes at byte 1024 of `s`, which has 1024");
+}
+
+#[test]
+fn who_goes_from_one_array_into_the_next_is_told() {
+    // Names as compilers make them of arrays within `k`.
+    let arrays = ".shared .align 4 .b8 _ZZ1kE4keys[64]; .shared .align 16 .b8 _ZZ1kE6places[64]; .extern .shared .align 4 .b8 rest[];";
+    let used = "mov.u64 %rd5, _ZZ1kE4keys; mov.u64 %rd6, _ZZ1kE6places; mov.u64 %rd7, rest; st.shared.u32 [%rd5+60], 1; st.shared.u32 [%rd6], 1;";
+    clean(arrays, used, 1, 1, |_| {});
+    let told = |body: &str| {
+        let found = fault(arrays, &format!("{used} {body}"), 1, 1, Kind::OutOfBounds);
+        (found.line.line, found.detail)
+    };
+    let (line, detail) = told("\nst.shared.v2.u32 [%rd5+64], {1, 2};");
+    assert_eq!(detail, "writes 8 bytes at byte 64 of `keys`, which has 64");
+    assert_eq!(line, told("st.shared.u32 [%rd5+72], 1;").0 + 1, "each is told with its own line");
+    assert_eq!(told("st.shared.u32 [%rd6+-4], 1;").1, "writes 4 bytes at byte -4 of `places`, which has 64");
+    assert_eq!(told("ld.shared.u32 %r4, [%rd6+64];").1, "reads 4 bytes at byte 64 of `places`, which has 64");
+    let half = told("ld.shared.v2.u32 {%r4, %r5}, [%rd5+60];");
+    assert_eq!(half.1, "reads 8 bytes at byte 60 of `keys`, which has 64");
+    let row = "mul.wide.u32 %rd4, %r0, 4; add.s64 %rd3, %rd6, %rd4; st.shared.u32 [%rd3], %r0;";
+    let found = fault(arrays, &format!("{used} {row}"), 1, 32, Kind::OutOfBounds);
+    assert_eq!((found.count, &*found.detail), (16, "writes 4 bytes at byte 64 of `places`, which has 64"));
+    let atomic = told("atom.shared.add.u32 %r4, [%rd5+64], 1;").1;
+    assert_eq!(atomic, "changes 4 bytes at byte 64 of `keys`, which has 64");
+    // What the launch sizes comes after them, and of this launch has none.
+    let beyond = told("st.shared.u32 [%rd7], 1;").1;
+    assert_eq!(beyond, "writes 4 bytes at byte 0 of dynamic shared memory, which has 0");
+}
+
+#[test]
+fn arrays_lie_apart_and_are_counted_as_if_they_did_not() {
+    let arrays = ".shared .align 4 .b8 one[20]; .shared .align 16 .b8 two[4]; .shared .align 2048 .b8 three[128]; .extern .shared .align 4 .b8 rest[];";
+    let body = "mov.u64 %rd5, one; mov.u64 %rd6, two; mov.u64 %rd7, three; mov.u64 %rd8, rest; st.shared.u64 [%rd5], %rd6; st.shared.u64 [%rd7], %rd8;";
+    let kernel = kernel(2, arrays, body);
+    let places: Vec<(&str, u32)> =
+        kernel.shared.arrays.iter().map(|array| (&*array.name, array.offset)).collect();
+    assert_eq!(places, [("one", 0), ("two", 1056), ("three", 4096)]);
+    assert_eq!((kernel.shared.bytes, kernel.shared.dynamic), (2176, Some(5248)));
 }
 
 #[test]
@@ -198,6 +236,76 @@ fn a_word_that_is_read_may_not_be_overwritten_before_a_barrier() {
     };
     fault(SHARED, &body(""), 1, 128, Kind::SharedRace);
     clean(SHARED, &body("bar.sync 0;"), 1, 128, |y| assert!(y[..128].iter().all(|&value| value == 1)));
+}
+
+/// Each lane reads its word of eight into `%r4`, `%r20` is the sum of all, and goes back into one of them.
+fn sum_again(between: &str, back: &str) -> String {
+    format!(
+        "{SLOT} st.shared.u32 [%rd3], %r0; bar.sync 0; and.b32 %r7, %r0, 7; mul.wide.u32 %rd4, %r7, 4; mov.u64 %rd3, s;\n\
+         add.s64 %rd3, %rd3, %rd4; mov.u64 %rd5, s; setp.eq.u32 %p0, %r0, 0;\n\
+         ld.shared.u32 %r4, [%rd3]; {between}\n\
+         shfl.sync.bfly.b32 %r10, %r4, 1, 31, -1; add.u32 %r11, %r4, %r10;\n\
+         shfl.sync.bfly.b32 %r12, %r11, 2, 31, -1; add.u32 %r13, %r11, %r12;\n\
+         shfl.sync.bfly.b32 %r14, %r13, 4, 31, -1; add.u32 %r20, %r13, %r14;\n\
+         {back}\nst.global.u32 [%rd1], %r20;"
+    )
+}
+
+#[test]
+fn what_is_made_of_a_read_by_a_shuffle_comes_after_it() {
+    let sums = |y: &[u32]| assert!(y[..32].iter().all(|&sum| sum == 28));
+    clean(SHARED, &sum_again("", "@%p0 st.shared.u32 [%rd5+4], %r20;"), 1, 32, sums);
+    clean(SHARED, &sum_again("", "@!%p0 bra END; st.shared.u32 [%rd5+4], %r20;\nEND:"), 1, 32, sums);
+    // Where to says what was read as well.
+    let there = "sub.u32 %r6, %r20, 24; cvt.u64.u32 %rd6, %r6; add.s64 %rd6, %rd5, %rd6; @%p0 st.shared.u32 [%rd6], %r0;";
+    clean(SHARED, &sum_again("", there), 1, 32, sums);
+    // In blocks of fewer lanes than a warp, too.
+    clean(SHARED, &sum_again("", "@%p0 st.shared.u32 [%rd5+4], %r20;"), 1, 8, |_| {});
+    // A value that was not made of it may be written before it is read.
+    let other = |between: &str| sum_again(between, "@%p0 st.shared.u32 [%rd5+4], %r6;");
+    fault(SHARED, &other("mov.u32 %r6, 1;"), 1, 32, Kind::SharedRace);
+    let shuffled = "shfl.sync.bfly.b32 %r6, %r0, 1, 31, -1;";
+    fault(SHARED, &other(shuffled), 1, 32, Kind::SharedRace);
+    // Nor is what a lane made of its own an order with what others read.
+    fault(SHARED, &other("add.u32 %r6, %r4, 1;"), 1, 32, Kind::SharedRace);
+    // A read that comes after the exchange is not what led to it.
+    let again = "ld.shared.u32 %r8, [%rd3]; @%p0 st.shared.u32 [%rd5+4], %r20;";
+    fault(SHARED, &sum_again("", again), 1, 32, Kind::SharedRace);
+    // Nor is another warp's.
+    let both = fault(SHARED, &sum_again("", "@%p0 st.shared.u32 [%rd5+4], %r20;"), 1, 64, Kind::SharedRace);
+    assert!(!both.detail.contains("`__syncwarp()`"), "{}", both.detail);
+    // Lanes that took no part are not waited for.
+    let halves = "setp.lt.u32 %p1, %r0, 8; mov.u32 %r6, 0;\n@%p1 shfl.sync.bfly.b32 %r6, %r4, 1, 31, 255;\n";
+    fault(SHARED, &other(halves), 1, 32, Kind::SharedRace);
+}
+
+#[test]
+fn what_is_made_of_a_read_orders_no_rounds_of_a_loop() {
+    // What was read in the round before is written after the next read.
+    let body = format!(
+        "{SLOT} st.shared.u32 [%rd3], %r0; bar.sync 0; mov.u64 %rd5, s; setp.eq.u32 %p0, %r0, 0; mov.u32 %r6, 0; mov.u32 %r7, 0;\n\
+         LOOP: ld.shared.u32 %r4, [%rd3]; @%p0 st.shared.u32 [%rd5+4], %r6;\n\
+         shfl.sync.bfly.b32 %r6, %r4, 1, 31, -1; add.u32 %r7, %r7, 1; setp.lt.u32 %p1, %r7, 2; @%p1 bra LOOP;"
+    );
+    fault(SHARED, &body, 1, 32, Kind::SharedRace);
+}
+
+#[test]
+fn a_word_that_all_read_is_written_by_one_who_knows_from_all() {
+    // A whole warp reads one word, adds up what it got, and a lane writes the sum there.
+    let sum = [1, 2, 4, 8, 16]
+        .map(|by| format!("shfl.sync.bfly.b32 %r5, %r4, {by}, 31, -1; add.u32 %r4, %r4, %r5;"))
+        .join("\n");
+    let body = |sum: &str| {
+        format!(
+            "mov.u64 %rd3, s; setp.eq.u32 %p0, %r0, 0; @%p0 st.shared.u32 [%rd3], 1;\nbar.sync 0;\n\
+             ld.shared.u32 %r4, [%rd3]; {sum}\n@%p0 st.shared.u32 [%rd3], %r4;\nst.global.u32 [%rd1], %r4;"
+        )
+    };
+    clean(SHARED, &body(&sum), 1, 32, |y| assert!(y[..32].iter().all(|&sum| sum == 32)));
+    fault(SHARED, &body("add.u32 %r4, %r4, 1;"), 1, 32, Kind::SharedRace);
+    let half = "setp.lt.u32 %p1, %r0, 16; @!%p1 bra END;\nshfl.sync.bfly.b32 %r5, %r4, 1, 31, 65535; add.u32 %r4, %r4, %r5;";
+    fault(SHARED, &body(half).replace("st.global.u32 [%rd1], %r4;", "END:"), 1, 32, Kind::SharedRace);
 }
 
 #[test]
@@ -740,11 +848,11 @@ fn what_is_no_mbarrier_is_told() {
     };
     assert_eq!(
         told("st.shared.u64 [%r20], 0;", ARRIVE),
-        "uses byte 512 of shared memory as an mbarrier, which it is not, or no more"
+        "uses byte 512 of `s` as an mbarrier, which it is not, or no more"
     );
     assert_eq!(
         told(&format!("{MAKE} mbarrier.inval.shared.b64 [%r20];"), ARRIVE),
-        "uses byte 512 of shared memory as an mbarrier, which it is not, or no more"
+        "uses byte 512 of `s` as an mbarrier, which it is not, or no more"
     );
     let none = "mbarrier.init.shared.b64 [%r20], 0;";
     assert_eq!(told(none, ""), "makes an mbarrier of 0 arrivals: 1 to 1048575 can be");
@@ -755,7 +863,7 @@ fn what_is_no_mbarrier_is_told() {
     let state = "mov.u64 %rd7, 5; mbarrier.test_wait.shared.b64 %p1, [%r20], %rd7;";
     assert_eq!(told(MAKE, state), "asks for a state that no arrival gave");
     let found = fault(MBARRIER, &meet_at_mbarrier("", ARRIVE, ""), 1, 64, Kind::Uninitialised);
-    assert_eq!(found.detail, "reads 8 bytes at byte 512 of shared memory, which nobody has written");
+    assert_eq!(found.detail, "reads 8 bytes at byte 512 of `s`, which nobody has written");
 }
 
 #[test]
@@ -763,7 +871,7 @@ fn who_waits_for_arrivals_that_do_not_come_waits_for_ever() {
     let make = "mbarrier.init.shared.b64 [%r20], 65;";
     let found = fault(MBARRIER, &meet_at_mbarrier(make, ARRIVE, WAIT), 1, 64, Kind::Deadlock);
     assert!(found.detail.starts_with("a block waits for ever: 2 warps at PTX line"), "{}", found.detail);
-    let lacks = "; the mbarrier at byte 512 of shared memory is in phase 0 and lacks 1 of 65 arrivals";
+    let lacks = "; the mbarrier at byte 512 of `s` is in phase 0 and lacks 1 of 65 arrivals";
     assert!(found.detail.ends_with(lacks), "{}", found.detail);
 }
 

@@ -1,11 +1,9 @@
 //! A block: its warps, its shared memory, its barriers.
 
-use std::fmt;
-
 use crate::fault::{Kind, Line};
 use crate::launch::Schedule;
 use crate::memory::Bitmap;
-use crate::shadow::{Acquired, Clocks, Handed, Shadow};
+use crate::shadow::{Acquired, Clocks, Exchanged, Handed, Shadow};
 
 use super::Machine;
 use super::barrier::Barriers;
@@ -38,16 +36,6 @@ pub(super) struct Awaited {
     pub expected: u64,
 }
 
-impl fmt::Display for Awaited {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Awaited { at, phase, pending, expected } = self;
-        write!(
-            f,
-            "the mbarrier at byte {at} of shared memory is in phase {phase} and lacks {pending} of {expected} arrivals"
-        )
-    }
-}
-
 /// A block of threads.
 pub(super) struct Block {
     pub index: u32,
@@ -60,6 +48,8 @@ pub(super) struct Block {
     pub local: Vec<u8>,
     pub local_written: Bitmap,
     pub clocks: Clocks,
+    /// By warp: its last exchanges.
+    pub exchanged: Vec<Vec<Exchanged>>,
     pub acquired: Acquired,
     pub handed: Handed,
     /// Whether some of it is remembered together, as there is so much.
@@ -75,7 +65,7 @@ impl Block {
     pub fn new(machine: &Machine<'_>) -> Block {
         let threads: u32 = machine.launch.block.iter().product();
         let warps = threads.div_ceil(32) as usize;
-        let shared = (machine.kernel.shared_bytes + machine.launch.shared) as usize;
+        let shared = machine.kernel.shared.room(machine.launch.shared) as usize;
         let local = machine.kernel.local_bytes as usize * warps * 32;
         Block {
             index: 0,
@@ -87,6 +77,7 @@ impl Block {
             local: vec![machine.fill; local],
             local_written: Bitmap::new(local),
             clocks: Clocks::new(warps),
+            exchanged: vec![vec![(0, 0); machine.exchanges.count()]; warps],
             acquired: Acquired::default(),
             handed: Handed::new(),
             handed_together: false,
@@ -228,6 +219,7 @@ impl Block {
         let (thread, pc) = self.remaining();
         let done = self.warps.iter().filter(|warp| warp.is_done()).count();
         let whereabouts = self.whereabouts(machine);
+        let kernel = machine.kernel;
         let (outside, resident, awaited) = (machine.outside, machine.resident, self.awaited);
         machine.fault(Kind::Deadlock, pc, None, 1, (self, thread), || {
             let ended = match done {
@@ -241,7 +233,12 @@ impl Block {
                     format!(", and {more} more blocks have not begun: {at_once} are emulated at a time")
                 }
             };
-            let awaited = awaited.map_or_else(String::new, |awaited| format!("; {awaited}"));
+            let awaited = awaited.map_or_else(String::new, |Awaited { at, phase, pending, expected }| {
+                let spot = kernel.shared.spot(at);
+                format!(
+                    "; the mbarrier at {spot} is in phase {phase} and lacks {pending} of {expected} arrivals"
+                )
+            });
             format!("a block waits for ever: {whereabouts}{ended}{outside}{awaited}")
         });
     }

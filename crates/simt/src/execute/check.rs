@@ -6,6 +6,7 @@ use crate::fault::{Kind, Line};
 use crate::memory::Role;
 use crate::program::{LANES, Op};
 use crate::shadow::{Actor, Cell, LINE, Mark, Release, Row, Shadow};
+use crate::shared::Gap;
 
 use super::block::Block;
 use super::place::{Group, Request, Target, Way, words};
@@ -144,6 +145,7 @@ impl Machine<'_> {
             Target::Param => self.params.len() as u64,
             Target::Nowhere => 0,
         };
+        let gaps: &[Gap] = if group.target == Target::Shared { &self.kernel.shared.gaps } else { &[] };
         let closed = request.way != Way::Read
             && match group.target {
                 Target::Global(place) => {
@@ -154,7 +156,8 @@ impl Machine<'_> {
             };
         if (group.one || group.row && group.target != Target::Local) && !closed {
             let (first, last) = group.ends(group.mask);
-            if first & (size - 1) == 0 && length >= size && first <= last && last <= length - size {
+            let inside = length >= size && first <= last && last <= length - size;
+            if first & (size - 1) == 0 && inside && !gaps.iter().any(|gap| gap.touches(first, last + size)) {
                 return group.mask;
             }
         }
@@ -165,6 +168,12 @@ impl Machine<'_> {
             outside |= u32::from(offset > last) << lane;
             askew |= u32::from(offset & (size - 1) != 0) << lane;
         }
+        for gap in gaps {
+            for lane in 0..LANES {
+                let offset = group.offsets[lane];
+                outside |= u32::from(gap.touches(offset, offset.wrapping_add(size))) << lane;
+            }
+        }
         outside = if length < size { u32::MAX } else { outside } & group.mask;
         askew &= group.mask & !outside;
         if outside != 0 {
@@ -172,28 +181,20 @@ impl Machine<'_> {
         }
         if askew != 0 {
             let lane = askew.trailing_zeros() as usize;
-            let place = self.place_name(group.target);
-            let offset = group.offsets[lane];
+            let spot = self.spot(group.target, group.offsets[lane]);
             let who = (block, request.thread(lane));
             self.fault(Kind::Misaligned, request.pc, None, askew.count_ones().into(), who, || {
-                format!(
-                    "{} {size} bytes at byte {offset} of {place}, which is no multiple of {size}",
-                    request.way.verb()
-                )
+                format!("{} {size} bytes at {spot}, which is no multiple of {size}", request.way.verb())
             });
         }
         // What is askew is fetched as it lies there, so that no other fault follows from it.
         let mut admitted = group.mask & !outside;
         if closed && admitted != 0 {
             let lane = admitted.trailing_zeros() as usize;
-            let place = self.place_name(group.target);
+            let spot = self.spot(group.target, group.offsets[lane]);
             let who = (block, request.thread(lane));
             self.fault(Kind::WriteToInput, request.pc, None, admitted.count_ones().into(), who, || {
-                format!(
-                    "{} byte {} of {place}, which is only to be read",
-                    request.way.verb(),
-                    group.offsets[lane]
-                )
+                format!("{} {spot}, which is only to be read", request.way.verb())
             });
             admitted = 0;
         }
@@ -204,6 +205,10 @@ impl Machine<'_> {
         let lane = outside.trailing_zeros() as usize;
         let place = self.place_name(group.target);
         let offset = group.offsets[lane];
+        let spot = match group.target {
+            Target::Shared => self.kernel.shared.spot(offset).with_length(length),
+            _ => format!("byte {offset} of {place}, which has {length}"),
+        };
         let target = group.target;
         let who = (block, request.thread(lane));
         self.fault(Kind::OutOfBounds, request.pc, None, outside.count_ones().into(), who, || {
@@ -217,7 +222,7 @@ impl Machine<'_> {
                 _ if (offset as i64) < 0 => {
                     format!("{verb} {size} bytes {} bytes before {place}", (offset as i64).unsigned_abs())
                 }
-                _ => format!("{verb} {size} bytes at byte {offset} of {place}, which has {length}"),
+                _ => format!("{verb} {size} bytes at {spot}"),
             }
         });
     }
@@ -261,8 +266,8 @@ impl Machine<'_> {
         }
         if unwritten != 0 {
             let lane = unwritten.trailing_zeros() as usize;
-            let place = self.place_name(group.target);
             let offset = group.offsets[lane];
+            let spot = self.spot(group.target, offset);
             let who = (block, request.thread(lane));
             let kernel = self.kernel;
             let shared = group.target == Target::Shared;
@@ -276,7 +281,7 @@ impl Machine<'_> {
                     }
                     None => "which nobody has written".to_owned(),
                 };
-                format!("reads {size} bytes at byte {offset} of {place}, {why}")
+                format!("reads {size} bytes at {spot}, {why}")
             });
         }
     }
@@ -297,14 +302,16 @@ impl Machine<'_> {
         let (tick, pc) = (self.tick, request.pc);
         let races = match group.target {
             Target::Shared => {
-                let Block { shared_shadow, clocks, index, .. } = block;
-                let actor = Actor { tick, block: *index, pc, clocks, others: None };
+                let Block { shared_shadow, clocks, index, exchanged, .. } = block;
+                let exchanges = Some((&self.exchanges, &*exchanged[request.warp]));
+                let actor = Actor { tick, block: *index, pc, clocks, others: None, exchanges };
                 note(shared_shadow, 4, (group, mask, same), request, &actor)
             }
             Target::Global(place) => {
                 let Some(shadow) = &mut self.shadows[place] else { return };
                 let others = Some((&self.releases, &block.acquired));
-                let actor = Actor { tick, block: block.index, pc, clocks: &block.clocks, others };
+                let exchanges = Some((&self.exchanges, &*block.exchanged[request.warp]));
+                let actor = Actor { tick, block: block.index, pc, clocks: &block.clocks, others, exchanges };
                 let cell = cell_bytes(self.memory.at(place).element());
                 note(shadow, cell, (group, mask, same), request, &actor)
             }
@@ -334,12 +341,12 @@ impl Machine<'_> {
         let stale: Vec<(usize, Mark)> = lanes(mask).filter_map(|lane| Some((lane, writer(lane)?))).collect();
         let Some(&(lane, by)) = stale.first() else { return 0 };
         let who = (block, request.thread(lane));
-        let place = self.place_name(group.target);
-        let (offset, kernel) = (group.offsets[lane], self.kernel);
+        let spot = self.spot(group.target, group.offsets[lane]);
+        let kernel = self.kernel;
         self.fault(Kind::StaleRead, request.pc, Some(by.pc), stale.len() as u64, who, || {
             let line = Line::of(kernel, by.pc);
             format!(
-                "reads byte {offset} of {place} through a cache that need not see what this launch writes (`__ldg`, or a pointer that is both \
+                "reads {spot} through a cache that need not see what this launch writes (`__ldg`, or a pointer that is both \
                  `const` and `__restrict__`), and {line} has written it"
             )
         });
@@ -358,8 +365,7 @@ impl Machine<'_> {
         if self.faults.again(kind, request.pc, with, 1) {
             return;
         }
-        let place = self.place_name(group.target);
-        let offset = group.offsets[lane];
+        let spot = self.spot(group.target, group.offsets[lane]);
         let who = (block, request.thread(lane));
         let (others, other_pc) = (self.thread(self.place_of(other.block), other.thread), other.pc);
         let same_block = other.block == block.index;
@@ -367,7 +373,7 @@ impl Machine<'_> {
         self.fault(kind, request.pc, with, 1, who, || {
             if at_once {
                 return format!(
-                    "writes byte {offset} of {place} at the same time as {}, and another value: one of them lands, and nothing says which",
+                    "writes {spot} at the same time as {}, and another value: one of them lands, and nothing says which",
                     others.in_block()
                 );
             }
@@ -387,7 +393,7 @@ impl Machine<'_> {
                 _ => "",
             };
             format!(
-                "{} byte {offset} of {place}, which {whom} {did} at {line} with nothing to order them{hint}",
+                "{} {spot}, which {whom} {did} at {line} with nothing to order them{hint}",
                 request.way.verb()
             )
         });
@@ -592,7 +598,7 @@ mod tests {
                 }
                 let was_read = |mark: &Mark| reads.contains(&mark.pc);
                 let request = Request { way, size, pc: tick, atomic, warp };
-                let actor = Actor { tick, block, pc: tick, clocks: &clocks, others: None };
+                let actor = Actor { tick, block, pc: tick, clocks: &clocks, others: None, exchanges: None };
                 let found = note(&mut shadow, width, (&group, mask, same), &request, &actor);
                 let due = note_apart(&mut cells, width, (&group, mask, same), &request, &actor);
                 // Of several who read any may be named.

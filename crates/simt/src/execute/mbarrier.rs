@@ -10,7 +10,7 @@ use crate::program::{COUNT_BITS, Inst, Mbarrier, PENDING_AT, Reg, Scope, Space};
 
 use super::Machine;
 use super::block::{Awaited, Block};
-use super::place::{Group, Request, Way, addresses};
+use super::place::{Group, Request, Target, Way, addresses};
 use super::warp::{Warp, lanes};
 
 /// Bytes of one.
@@ -162,8 +162,9 @@ impl Machine<'_> {
         let offset = group.offsets[lane];
         let state = State::of(get(block, offset));
         if state.is_none() {
+            let spot = self.spot(Target::Shared, offset);
             self.bad_mbarrier(lane, request, block, || {
-                format!("uses byte {offset} of shared memory as an mbarrier, which it is not, or no more")
+                format!("uses {spot} as an mbarrier, which it is not, or no more")
             });
         }
         state

@@ -24,7 +24,7 @@ use crate::launch::{Launch, Refusal, Report, Schedule, Scrutiny, Settings};
 use crate::memory::{Memory, Role};
 use crate::meter::Counts;
 use crate::program::{Kernel, LANES, Op, Space};
-use crate::shadow::{Releases, Shadow};
+use crate::shadow::{Exchanges, Releases, Shadow};
 
 use block::{Block, Ran};
 use past::Past;
@@ -77,6 +77,7 @@ pub fn launch(
         memory,
         faults: Faults::default(),
         releases: Releases::default(),
+        exchanges: Exchanges::new(kernel),
         unfollowed: false,
         printed: String::new(),
         tick: 0,
@@ -148,7 +149,7 @@ fn check(kernel: &Kernel, launch: &Launch) -> Result<Vec<u8>, Refusal> {
     if launch.grid.iter().try_fold(1u32, |blocks, &axis| blocks.checked_mul(axis)).is_none() {
         return size("grid", launch.grid, "more than 4294967295 blocks are not emulated");
     }
-    let asked = u64::from(kernel.shared_bytes) + u64::from(launch.shared);
+    let asked = u64::from(kernel.shared.bytes) + u64::from(launch.shared);
     if asked > SHARED_MAX {
         return Err(Refusal::Shared { asked, most: SHARED_MAX });
     }
@@ -207,6 +208,7 @@ pub(crate) struct Machine<'a> {
     /// By place; inputs have none.
     shadows: Vec<Option<Shadow>>,
     releases: Releases,
+    exchanges: Exchanges<'a>,
     /// Whether somebody did more than can be remembered, to a buffer or at places where warps let each other see.
     unfollowed: bool,
     faults: Faults,
@@ -249,7 +251,7 @@ impl Machine<'_> {
         let mut next = 0;
         let mut waiting: VecDeque<Block> = VecDeque::new();
         let mut spare: Option<Block> = None;
-        let shared = u64::from(self.kernel.shared_bytes + self.launch.shared);
+        let shared = u64::from(self.kernel.shared.room(self.launch.shared));
         let bytes = block_bytes(self.kernel, self.launch) + SHADOW_BYTES * shared;
         self.resident =
             (RESIDENT_BYTES / bytes.max(1)).clamp(1, self.launch.blocks_at_once(self.kernel)) as usize;

@@ -90,11 +90,11 @@ impl Machine<'_> {
         for (look, location, write) in once {
             let first = || {
                 let (target, offset) = Group::of_location(location);
-                let place = self.place_name(target);
+                let spot = self.spot(target, offset);
                 let (by, line) =
                     (self.thread(self.place_of(write.block), write.thread), Line::of(self.kernel, write.pc));
                 let detail = format!(
-                    "reads byte {offset} of {place} as it was before {by} wrote there at {line}: without a fence, others may see what comes after that write first"
+                    "reads {spot} as it was before {by} wrote there at {line}: without a fence, others may see what comes after that write first"
                 );
                 (self.thread(self.place_of(look.block), look.thread), detail)
             };

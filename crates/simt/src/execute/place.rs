@@ -277,6 +277,14 @@ impl Machine<'_> {
         }
     }
 
+    /// A byte of a place, in words.
+    pub(super) fn spot(&self, target: Target, offset: u64) -> String {
+        match target {
+            Target::Shared => self.kernel.shared.spot(offset).to_string(),
+            _ => format!("byte {offset} of {}", self.place_name(target)),
+        }
+    }
+
     /// The offset of each lane in the storage of its target.
     #[inline(always)]
     pub(super) fn starts(&self, group: &Group, warp: usize) -> [usize; LANES] {

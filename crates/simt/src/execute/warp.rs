@@ -169,7 +169,7 @@ impl Warp {
                 Special::Nsmid => machine.multiprocessors,
                 Special::Gridid => 0,
                 Special::DynamicShared => machine.launch.shared,
-                Special::TotalShared => kernel.shared_bytes + machine.launch.shared,
+                Special::TotalShared => kernel.shared.bytes + machine.launch.shared,
             }
         };
         let value = |preset: Preset, lane: u32| match preset {
@@ -777,6 +777,9 @@ impl Warp {
                 machine.load_matrix(inst, (count, transposed, wide_address), pc, all, self, block);
             }
             _ => {
+                if let Some(number) = machine.exchanges.number(pc) {
+                    block.exchanged[self.index][number] = (machine.tick, all | !self.born);
+                }
                 let strays = rare(inst, &machine.kernel.lists, &mut self.regs, all).unwrap_or(0);
                 if strays != 0 {
                     let lane = strays.trailing_zeros();

@@ -10,9 +10,11 @@ pub(super) use self::names::Named;
 use self::names::{Names, Symbol};
 use super::syntax::{Formal, Function, Kind, Place, Statement, Variable};
 use super::{Error, INSTRUCTIONS_MAX, Module, flow, shown, slots};
+use crate::origins::Origins;
 use crate::program::{
     Access, Bits, Conversion, Format, Kernel, NEVER, Op, Order, Param, Preset, Scalar, Site, Space,
 };
+use crate::shared;
 
 /// Bytes of parameters of a kernel.
 const PARAM_BYTES_MAX: u64 = 32_764;
@@ -179,7 +181,10 @@ pub(super) struct Builder<'m> {
     calls: Vec<&'m str>,
     /// Where each variable of shared and local memory is, by its address here.
     offsets: HashMap<*const Variable, u32>,
+    /// Bytes of shared memory as on a GPU.
     shared_bytes: u64,
+    /// In the order in which they lie.
+    arrays: Vec<shared::Array>,
     local_bytes: u64,
     /// Alignment of what is sized by the launch, if there is such.
     dynamic_align: Option<u64>,
@@ -201,7 +206,7 @@ pub(super) struct Lowered<'m> {
     pub flow: flow::Flow,
     params: Vec<Param>,
     param_bytes: u32,
-    shared_bytes: u64,
+    shared: shared::Layout,
 }
 
 /// The steps of a kernel.
@@ -212,30 +217,51 @@ pub(super) fn lower<'m>(module: &'m Module, function: &'m Function) -> Result<Lo
     let mut builder = Builder::new(module, 0);
     let mut params = builder.kernel(function)?;
     // What is sized by the launch comes after all else in shared memory, and how much that is, is known only now.
-    let begins = builder.dynamic_align.map(|align| builder.shared_bytes.next_multiple_of(align.max(16)));
-    if let Some(begins @ 1..) = begins {
-        builder = Builder::new(module, begins);
-        params = builder.kernel(function)?;
+    let mut dynamic = None;
+    if let Some(align) = builder.dynamic_align.map(|align| align.max(16)) {
+        let begins = builder.shared_end().next_multiple_of(align);
+        if begins > 0 {
+            builder = Builder::new(module, begins);
+            params = builder.kernel(function)?;
+        }
+        dynamic = Some(begins as u32);
+        builder.shared_bytes = builder.shared_bytes.next_multiple_of(align);
     }
-    let shared_bytes = begins.unwrap_or(builder.shared_bytes);
+    let arrays = std::mem::take(&mut builder.arrays);
+    let shared = shared::Layout::new(arrays, dynamic, builder.shared_bytes as u32);
     let (params, param_bytes) = params;
     builder.settle()?;
     builder.fold();
     builder.know_formats();
     let flow = flow::flow(&mut builder)?;
-    Ok(Lowered { builder, flow, params, param_bytes, shared_bytes })
+    Ok(Lowered { builder, flow, params, param_bytes, shared })
 }
 
-/// Where each instruction comes from; what a compiler left without a line has that of the one before.
-fn sites(steps: &[Step]) -> Vec<Site> {
-    let mut last: Option<Site> = None;
-    let site = |step: &Step| {
-        if step.site.line > 0 {
-            last = Some(step.site);
+/// Where each instruction comes from. What a compiler left without a line, as what it made one of two, has that of the one before; at the
+/// beginning of what runs together, that of the one behind, since the one before may be of what does not run with it.
+fn sites(flow: &flow::Flow) -> Vec<Site> {
+    let is_known = |step: &&Step| step.site.line > 0;
+    let mut last = None;
+    let mut sites = Vec::with_capacity(flow.steps.len());
+    for block in &flow.blocks {
+        let steps = &flow.steps[block.start..block.end];
+        last = steps.iter().find(is_known).map(|step| step.site).or(last);
+        for step in steps {
+            last = Some(step).filter(is_known).map(|step| step.site).or(last);
+            sites.push(last.map_or(step.site, |last| Site { ptx: step.site.ptx, ..last }));
         }
-        last.map_or(step.site, |last| Site { ptx: step.site.ptx, ..last })
-    };
-    steps.iter().map(site).collect()
+    }
+    sites
+}
+
+/// Which steps what each uses may come from.
+fn origins(builder: &Builder<'_>, steps: &[Step]) -> Origins {
+    let (mut used, mut made) = (Vec::new(), Vec::new());
+    for (at, step) in (0..).zip(steps) {
+        slots::reads(builder, step, |value| used.push((at, value.0)));
+        slots::values(builder, &step.results(), |value| made.push((value.0, at)));
+    }
+    Origins::new(steps.len(), builder.registers.len(), used, made)
 }
 
 /// Most bytes of shared memory that a kernel itself may size: no assembler of NVIDIA's takes more.
@@ -243,18 +269,19 @@ const SHARED_STATIC_MAX: usize = 48 << 10;
 
 /// A kernel as it runs.
 pub(super) fn kernel(module: &Module, function: &Function) -> Result<Kernel, Error> {
-    let Lowered { builder, flow, params, param_bytes, shared_bytes } = lower(module, function)?;
-    if shared_bytes as usize > SHARED_STATIC_MAX {
+    let Lowered { builder, flow, params, param_bytes, shared } = lower(module, function)?;
+    if shared.bytes as usize > SHARED_STATIC_MAX {
         let what = "bytes of shared memory sized by the kernel; what is more a launch must ask for";
         return Err(Error::TooMany { line: function.line, what, limit: SHARED_STATIC_MAX });
     }
     let allocated = slots::allocate(&builder, &flow)?;
+    let origins = origins(&builder, &flow.steps);
     Ok(Kernel {
         name: function.name.clone(),
         params,
         param_bytes,
         code: allocated.code,
-        sites: sites(&flow.steps),
+        sites: sites(&flow),
         files: module.files.clone(),
         regs32: allocated.counts[0],
         regs64: allocated.counts[1],
@@ -264,11 +291,12 @@ pub(super) fn kernel(module: &Module, function: &Function) -> Result<Kernel, Err
         presets_pred: allocated.presets_pred,
         tables: flow.tables,
         lists: allocated.lists,
-        shared_bytes: shared_bytes as u32,
+        shared,
         local_bytes: builder.local_bytes as u32,
         variables: module.variables.clone(),
         required_threads: function.required_threads,
         max_threads: function.max_threads,
+        origins,
         formats: builder.formats,
     })
 }
@@ -289,6 +317,7 @@ impl<'m> Builder<'m> {
             calls: Vec::new(),
             offsets: HashMap::new(),
             shared_bytes: 0,
+            arrays: Vec::new(),
             local_bytes: 0,
             dynamic_align: None,
             dynamic_begins,

@@ -753,12 +753,12 @@ fn variables_have_addresses() {
     );
     assert_eq!(kernel.code.len(), 4, "{:?}", kernel.code);
     // 40 bytes of the tile, and then to a multiple of 16.
-    assert_eq!((kernel.shared_bytes, kernel.local_bytes), (48, 12));
+    assert_eq!((kernel.shared.bytes, kernel.local_bytes), (48, 12));
     let addresses: HashSet<Preset> = kernel.presets64.iter().map(|(_, preset)| *preset).collect();
     let expected = [
         address::generic(address::VARIABLES, 0),
         address::generic(address::VARIABLES + 1, 4),
-        address::generic(address::SHARED, 48),
+        address::generic(address::SHARED, 40 + 1024 + 8),
         address::generic(address::LOCAL, 0),
         address::generic(address::PARAM, 8),
         0,
@@ -766,8 +766,8 @@ fn variables_have_addresses() {
     ];
     assert_eq!(addresses, expected.map(Preset::Bits).into());
     assert_eq!(kernel.presets32.iter().map(|(_, preset)| *preset).collect::<Vec<_>>(), [Preset::Bits(8)]);
-    assert_eq!(lowered("st.shared.u32 [dynamic+4], 1;").shared_bytes, 0);
-    assert_eq!(lowered("").shared_bytes, 0, "what is not used is not there");
+    assert_eq!(lowered("st.shared.u32 [dynamic+4], 1;").shared.bytes, 0);
+    assert_eq!(lowered("").shared.bytes, 0, "what is not used is not there");
 }
 
 #[test]
@@ -1104,6 +1104,19 @@ fn sites_are_lines_of_both_texts() {
     let kernel = Module::parse(inlined).unwrap().kernel("k").unwrap();
     let sites: Vec<_> = kernel.sites.iter().map(|site| (site.ptx, site.file, site.line)).collect();
     assert_eq!(sites[..2], [(3, 0, 7), (4, 0, 7)]);
+    // At the beginning of what runs together, a step without a line has that of the one behind, and elsewhere of the one before.
+    let merged = ".file 3 \"a.cu\" .entry k() { .reg .b32 %r<3>; .reg .pred %p<2>;
+        .loc 3 7 2
+        setp.eq.s32 %p1, %r1, 0; @%p1 bra A; add.s32 %r1, %r1, 1; bra B;
+        A: .loc 3 0 0
+        add.s32 %r1, %r1, 2; .loc 3 9 2
+        add.s32 %r1, %r1, 3; .loc 3 0 0
+        add.s32 %r1, %r1, 4;
+        B: add.s32 %r1, %r1, 5; ret; }";
+    let kernel = Module::parse(merged).unwrap().kernel("k").unwrap();
+    let lines =
+        kernel.code.iter().zip(&kernel.sites).filter(|(inst, _)| inst.op == Op::Int2(Int2::Add, Int::S32));
+    assert_eq!(lines.map(|(_, site)| site.line).collect::<Vec<_>>(), [7, 9, 9, 9, 9]);
     // What follows on the line is not a part of it.
     for at in [
         "1 5 0",

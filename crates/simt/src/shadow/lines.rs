@@ -480,7 +480,7 @@ mod tests {
     use crate::program::Scope;
 
     fn actor(tick: u32, clocks: &Clocks) -> Actor<'_> {
-        Actor { tick, block: 0, pc: tick, clocks, others: None }
+        Actor { tick, block: 0, pc: tick, clocks, others: None, exchanges: None }
     }
 
     fn row(actor: &Actor<'_>, thread: u16, shift: u8) -> Row {

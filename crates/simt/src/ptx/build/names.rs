@@ -7,6 +7,7 @@ use super::super::{Error, shown, variables};
 use super::{Builder, LOCAL_BYTES_MAX, SHARED_BYTES_MAX, Value};
 use crate::address;
 use crate::program::Preset;
+use crate::shared;
 
 /// What a name stands for.
 #[derive(Debug, Clone, Copy)]
@@ -58,6 +59,13 @@ impl Names<'_> {
             (plain && number.parse::<u32>().is_ok_and(|number| number < count)).then_some((ty, parts))
         })
     }
+}
+
+/// The name that a variable has in the source: the last part of what a compiler made of it.
+fn source_name(name: &str) -> String {
+    let mangled = cpp_demangle::Symbol::new(name).ok().filter(|_| name.starts_with("_Z"));
+    let whole = mangled.and_then(|symbol| symbol.demangle().ok());
+    shown(whole.as_deref().and_then(|whole| whole.rsplit("::").next()).unwrap_or(name))
 }
 
 impl<'m> Builder<'m> {
@@ -192,6 +200,12 @@ impl<'m> Builder<'m> {
         self.preset(32, Preset::Special(special))
     }
 
+    /// Where the next array of shared memory may begin.
+    pub(super) fn shared_end(&self) -> u64 {
+        let gap = if self.arrays.len() <= shared::GAPS_MAX { shared::GAP } else { 0 };
+        self.arrays.last().map_or(0, |last| u64::from(last.offset) + u64::from(last.bytes) + gap)
+    }
+
     /// The address of a variable.
     pub(super) fn variable(&mut self, name: &str, variable: &'m Variable) -> Result<Named, Error> {
         let place = |bytes: &mut u64, limit, what| {
@@ -220,7 +234,10 @@ impl<'m> Builder<'m> {
             }
             Place::Shared => {
                 if !self.offsets.contains_key(&key) {
-                    let offset = place(&mut self.shared_bytes, SHARED_BYTES_MAX, "bytes of shared memory")?;
+                    place(&mut self.shared_bytes, SHARED_BYTES_MAX, "bytes of shared memory")?;
+                    let offset = self.shared_end().next_multiple_of(variable.align) as u32;
+                    let bytes = variable.size.unwrap_or(0) as u32;
+                    self.arrays.push(shared::Array { name: source_name(name), offset, bytes });
                     self.offsets.insert(key, offset);
                 }
                 Ok(Named::Address { bits: self.offsets[&key].into(), place: variable.place })
