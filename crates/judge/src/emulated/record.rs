@@ -345,8 +345,15 @@ impl Record {
         let smallest = |seen: &mut dyn Iterator<Item = usize>| {
             seen.filter_map(|at| cases.get(at)).min_by_key(|case| case.weight()).map(|case| case.id())
         };
+        // Failures are shrunk side by side, so nothing but its line orders what came up in none of the cases.
+        let line_of = |seen: &&Seen| {
+            let is_in_none = seen.cases.first().is_none_or(|first| *first >= cases.len());
+            is_in_none.then(|| (seen.fault.line.clone(), seen.fault.kind, seen.fault.other.clone()))
+        };
+        let mut told: Vec<&Seen> = self.seen.iter().collect();
+        told.sort_by_key(line_of);
         let mut findings = Vec::new();
-        for seen in &self.seen {
+        for seen in told {
             let Seen { fault, during, cases, .. } = seen;
             let (kernel, name) = (&fault.kernel, fault.kind.name());
             let line = fault.line.to_string();
