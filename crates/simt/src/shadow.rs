@@ -160,8 +160,8 @@ pub(crate) struct Actor<'a> {
     pub clocks: &'a Clocks,
     /// Absent for shared memory, which only one block uses.
     pub others: Option<(&'a Releases, &'a Acquired)>,
-    /// By which lanes of a warp hand each other values, and when its own last did.
-    pub exchanges: Option<(&'a Exchanges<'a>, &'a [Exchanged])>,
+    /// By which lanes of a warp hand each other values, and when those of each warp last did.
+    pub exchanges: Option<(&'a Exchanges<'a>, &'a [Vec<Exchanged>])>,
 }
 
 impl Actor<'_> {
@@ -190,10 +190,12 @@ impl Actor<'_> {
     }
 
     /// Whether a write comes of what another lane of its warp read, or all of a `crowd` did.
+    #[cold]
+    #[inline(never)]
     fn comes_of(&self, read: &Mark, write: &Mark, crowd: bool) -> bool {
         let Some((exchanges, last)) = self.exchanges else { return false };
         let same_warp = read.block == write.block && read.warp() == write.warp();
-        same_warp && exchanges.lead((read, crowd), write, last)
+        same_warp && exchanges.lead((read, crowd), write, &last[write.warp()])
     }
 }
 
@@ -274,6 +276,7 @@ impl Cell {
     }
 
     /// Whether a write comes of what all reads got: known if they were all of one thread, or of one instruction.
+    #[cold]
     #[inline(never)]
     fn reads_lead(&self, actor: &Actor<'_>, mark: &Mark) -> bool {
         self.readers == 1 << mark.warp()

@@ -303,14 +303,14 @@ impl Machine<'_> {
         let races = match group.target {
             Target::Shared => {
                 let Block { shared_shadow, clocks, index, exchanged, .. } = block;
-                let exchanges = Some((&self.exchanges, &*exchanged[request.warp]));
+                let exchanges = Some((&self.exchanges, &**exchanged));
                 let actor = Actor { tick, block: *index, pc, clocks, others: None, exchanges };
                 note(shared_shadow, 4, (group, mask, same), request, &actor)
             }
             Target::Global(place) => {
                 let Some(shadow) = &mut self.shadows[place] else { return };
                 let others = Some((&self.releases, &block.acquired));
-                let exchanges = Some((&self.exchanges, &*block.exchanged[request.warp]));
+                let exchanges = Some((&self.exchanges, &*block.exchanged));
                 let actor = Actor { tick, block: block.index, pc, clocks: &block.clocks, others, exchanges };
                 let cell = cell_bytes(self.memory.at(place).element());
                 note(shadow, cell, (group, mask, same), request, &actor)

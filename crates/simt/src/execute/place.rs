@@ -278,6 +278,8 @@ impl Machine<'_> {
     }
 
     /// A byte of a place, in words.
+    #[cold]
+    #[inline(never)]
     pub(super) fn spot(&self, target: Target, offset: u64) -> String {
         match target {
             Target::Shared => self.kernel.shared.spot(offset).to_string(),
