@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use crate::program::LANES;
+
 /// Bytes between two arrays: a multiple of what the 32 banks hold and of any usual alignment.
 pub(crate) const GAP: u64 = 1024;
 
@@ -38,12 +40,12 @@ pub struct Layout {
     /// Bytes that the arrays take on a GPU, with what aligns them and what comes behind.
     pub bytes: u32,
     /// What lies between them.
-    pub(crate) gaps: Vec<Gap>,
+    gaps: Vec<Gap>,
 }
 
 /// Bytes that belong to nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Gap {
+struct Gap {
     begin: u64,
     end: u64,
 }
@@ -51,7 +53,7 @@ pub(crate) struct Gap {
 impl Gap {
     /// Whether bytes from one to before another lie in it, or some of them.
     #[inline(always)]
-    pub fn touches(&self, begin: u64, end: u64) -> bool {
+    fn touches(&self, begin: u64, end: u64) -> bool {
         begin < self.end && end > self.begin
     }
 }
@@ -85,6 +87,23 @@ impl Layout {
             Some(begin) => begin + dynamic,
             None => self.arrays.last().map_or(0, Array::end),
         }
+    }
+
+    /// Whether some of the bytes from one to before another belong to nothing.
+    #[inline(always)]
+    pub(crate) fn has_gap_in(&self, begin: u64, end: u64) -> bool {
+        self.gaps.iter().any(|gap| gap.touches(begin, end))
+    }
+
+    /// The lanes of which so many bytes belong to nothing, or some of them.
+    pub(crate) fn in_gaps(&self, offsets: &[u64; LANES], size: u64) -> u32 {
+        let mut lanes = 0;
+        for gap in &self.gaps {
+            for (lane, &offset) in offsets.iter().enumerate() {
+                lanes |= u32::from(gap.touches(offset, offset.wrapping_add(size))) << lane;
+            }
+        }
+        lanes
     }
 
     pub(crate) fn spot(&self, at: u64) -> Spot<'_> {

@@ -6,7 +6,6 @@ use crate::fault::{Kind, Line};
 use crate::memory::Role;
 use crate::program::{LANES, Op};
 use crate::shadow::{Actor, Cell, LINE, Mark, Release, Row, Shadow};
-use crate::shared::Gap;
 
 use super::block::Block;
 use super::place::{Group, Request, Target, Way, words};
@@ -145,7 +144,6 @@ impl Machine<'_> {
             Target::Param => self.params.len() as u64,
             Target::Nowhere => 0,
         };
-        let gaps: &[Gap] = if group.target == Target::Shared { &self.kernel.shared.gaps } else { &[] };
         let closed = request.way != Way::Read
             && match group.target {
                 Target::Global(place) => {
@@ -156,8 +154,12 @@ impl Machine<'_> {
             };
         if (group.one || group.row && group.target != Target::Local) && !closed {
             let (first, last) = group.ends(group.mask);
-            let inside = length >= size && first <= last && last <= length - size;
-            if first & (size - 1) == 0 && inside && !gaps.iter().any(|gap| gap.touches(first, last + size)) {
+            if first & (size - 1) == 0
+                && length >= size
+                && first <= last
+                && last <= length - size
+                && !(group.target == Target::Shared && self.kernel.shared.has_gap_in(first, last + size))
+            {
                 return group.mask;
             }
         }
@@ -168,11 +170,8 @@ impl Machine<'_> {
             outside |= u32::from(offset > last) << lane;
             askew |= u32::from(offset & (size - 1) != 0) << lane;
         }
-        for gap in gaps {
-            for lane in 0..LANES {
-                let offset = group.offsets[lane];
-                outside |= u32::from(gap.touches(offset, offset.wrapping_add(size))) << lane;
-            }
+        if group.target == Target::Shared {
+            outside |= self.kernel.shared.in_gaps(&group.offsets, size);
         }
         outside = if length < size { u32::MAX } else { outside } & group.mask;
         askew &= group.mask & !outside;
