@@ -69,6 +69,8 @@ struct Way {
     watched: bool,
     /// Whether looks may show what was there before another block wrote.
     shows_past: bool,
+    /// Whether lanes of a warp go on together after a volatile write, whatever the order is.
+    in_step: bool,
 }
 
 /// Why a call came to nothing.
@@ -94,7 +96,7 @@ impl From<Ended> for Trouble {
 impl Default for Way {
     fn default() -> Self {
         let Settings { schedule, fill, .. } = Settings::default();
-        Self { schedule, fill, watched: false, shows_past: false }
+        Self { schedule, fill, watched: false, shows_past: false, in_step: false }
     }
 }
 
@@ -112,8 +114,8 @@ pub struct Emulated {
     covered: Covered,
     /// What calls have asked of memory, where that is counted.
     traffic: Option<Traffic>,
-    /// Writes that were not seen when the present call was made again.
-    unseen: Vec<fault::Fault>,
+    /// Looks that nothing orders, when the present call was made again.
+    unordered: Vec<fault::Fault>,
     scratch: u64,
     /// The most bytes that a call has written of variables of the module, by name, and what the present one has.
     variables: BTreeMap<String, u64>,
@@ -186,7 +188,7 @@ impl Emulated {
             record: Record::default(),
             covered: Covered::default(),
             traffic: None,
-            unseen: Vec::new(),
+            unordered: Vec::new(),
             scratch: 0,
             variables: BTreeMap::new(),
             written: BTreeMap::new(),
@@ -297,15 +299,23 @@ impl Emulated {
         let until = Instant::now() + most;
         for launch in &plan.launches {
             let patience = until.saturating_duration_since(Instant::now());
-            let Way { schedule, fill, watched, shows_past } = way;
+            let Way { schedule, fill, watched, shows_past, in_step } = way;
             let scrutiny = match during {
                 None if !watched => Scrutiny::Results,
                 Some(_) if self.traffic.is_some() => Scrutiny::Costs,
                 _ => Scrutiny::Races,
             };
             let multiprocessors = self.multiprocessors;
-            let settings =
-                Settings { multiprocessors, schedule, limit: left, patience, fill, scrutiny, shows_past };
+            let settings = Settings {
+                multiprocessors,
+                schedule,
+                limit: left,
+                patience,
+                fill,
+                scrutiny,
+                shows_past,
+                in_step,
+            };
             let report = self.launch(launch, pointers, &settings).map_err(|refusal| {
                 let message =
                     format!("tribunal.toml, [operation.{operation}] `{}`: {refusal}", launch.kernel);
@@ -314,7 +324,7 @@ impl Emulated {
             left = left.saturating_sub(u32::try_from(report.meter.instructions).unwrap_or(u32::MAX));
             let Some(during) = during else {
                 self.record.note_races(&report);
-                self.unseen.extend_from_slice(&report.unseen);
+                self.unordered.extend_from_slice(&report.unordered);
                 if report.finished {
                     continue;
                 }

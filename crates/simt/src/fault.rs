@@ -28,6 +28,8 @@ pub enum Kind {
     GlobalRace,
     /// A read of what was there before another block wrote, where nothing says that the write is seen before what was seen.
     UnseenWrite,
+    /// A read of what another lane of the warp wrote, where nothing says that it has written by then: lanes need not go together.
+    WarpSynchronous,
     /// Lanes of one instruction write different values to one place: one of them lands, and which is not said.
     ContestedWrite,
     /// Threads of a warp do not reach a barrier together.
@@ -64,6 +66,7 @@ impl Kind {
             Kind::SharedRace => "shared_race",
             Kind::GlobalRace => "global_race",
             Kind::UnseenWrite => "unseen_write",
+            Kind::WarpSynchronous => "warp_synchronous",
             Kind::ContestedWrite => "contested_write",
             Kind::DivergentBarrier => "divergent_barrier",
             Kind::BarrierAfterExit => "barrier_after_exit",

@@ -111,6 +111,9 @@ pub struct Settings {
     /// Whether the first look of a block at what another wrote, by volatile or relaxed operations and with nothing to order the two, shows what was
     /// there before, as it may: a GPU may let others see what a thread wrote in another order. Needs that races are looked for.
     pub shows_past: bool,
+    /// Whether lanes of a warp go on together after a volatile or relaxed write, as they did on GPUs before Volta, where the [schedule](Schedule::Reverse) would
+    /// have them go apart. If races are looked for as well, what they then hand each other with nothing to order it is [told](Report::unordered).
+    pub in_step: bool,
 }
 
 impl Default for Settings {
@@ -124,6 +127,7 @@ impl Default for Settings {
             fill: POISON,
             scrutiny: Scrutiny::default(),
             shows_past: false,
+            in_step: false,
         }
     }
 }
@@ -208,9 +212,10 @@ pub struct Report {
     pub reached: Vec<bool>,
     /// What it printed, up to a limit.
     pub printed: String,
-    /// Looks at what another block wrote, with nothing to order the two, that [showed](Settings::shows_past) what was there before and were not
-    /// repeated. They are no fault where the kernel does without what was written.
-    pub unseen: Vec<Fault>,
+    /// Looks at what others wrote, by volatile or relaxed operations and with nothing to order the two: by other blocks, where a look
+    /// [showed](Settings::shows_past) what was there before and was not repeated, and by other lanes of a warp that [went on together](Settings::in_step).
+    /// They are no fault where no result hangs on them.
+    pub unordered: Vec<Fault>,
     /// Whether all threads came to their end.
     pub finished: bool,
     /// Whether it was given up because [nobody waits so long](Settings::patience): it may be endless, or this machine slow.

@@ -1513,9 +1513,64 @@ fn by_three([first, second, third]: [&str; 3]) -> Vec<(u32, usize)> {
         let settings = Settings { schedule, limit: 1 << 20, shows_past, ..Settings::default() };
         let report = execute::launch(&kernel, &launch, &mut memory, &settings).expect("a launch");
         assert!(report.finished && report.faults.is_empty(), "{text} {:?}", report.faults);
-        (u32s(&memory, y)[16], report.unseen.len())
+        (u32s(&memory, y)[16], report.unordered.len())
     });
     took.to_vec()
+}
+
+#[test]
+fn what_lanes_hand_each_other_is_told_where_nothing_but_their_step_orders_it() {
+    // What each lane of two warps finds in the place beside its own, in step in reverse; and what is told of it, by the lines of look and write.
+    let handed = |space: &str, between: &str, beside: i32| {
+        let text = format!(
+            "mov.u32 %r0, %tid.x; ld.param.u64 %rd1, [p0]; mov.u64 %rd2, s; shl.b32 %r2, %r0, 2; cvt.u64.u32 %rd3, %r2; add.u64 %rd1, %rd1, %rd3;\n\
+             add.u64 %rd2, %rd2, %rd3; mov.u32 %r4, 0; st.shared.u32 [%rd2+128], %r4; bar.sync 0;\n\
+             st.volatile.{space}.u32 [{space_at}+128], %r0;\n{between}\nld.volatile.{space}.u32 %r5, [{space_at}+{at}];\n\
+             bar.sync 0; st.global.u32 [%rd1+512], %r5;\nret;",
+            space_at = if space == "shared" { "%rd2" } else { "%rd1" },
+            at = 128 + 4 * beside
+        );
+        let kernel = kernel(1, ".shared .align 4 .b8 s[512];", &text);
+        let [apart, in_step] = [false, true].map(|in_step| {
+            let mut memory = Memory::new();
+            let y = with_u32s(&mut memory, "y", Role::InOut, vec![0; 256]);
+            let launch = Launch {
+                grid: [1, 1, 1],
+                block: [64, 1, 1],
+                shared: 0,
+                arguments: vec![Argument::Pointer(y)],
+            };
+            let settings = Settings { schedule: Schedule::Reverse, in_step, ..Settings::default() };
+            let report = execute::launch(&kernel, &launch, &mut memory, &settings).expect("a launch");
+            assert!(report.finished);
+            let told: Vec<_> = report
+                .unordered
+                .iter()
+                .map(|look| {
+                    (look.kind, look.count, look.line.line - look.other.as_ref().expect("a write").line)
+                })
+                .collect();
+            (u32s(&memory, y)[128..192].to_vec(), told)
+        });
+        assert!(apart.1.is_empty(), "lanes that go apart count on nothing");
+        (apart.0 == in_step.0, in_step.1)
+    };
+    for space in ["shared", "global"] {
+        // The last lane of the first warp looks at what another warp wrote, and nobody wrote beyond the second.
+        let told = vec![(Kind::WarpSynchronous, 62, 2)];
+        assert_eq!(handed(space, "", 1), (false, told.clone()), "{space}");
+        // Lanes that are two apart stay together, which the other order does not show.
+        assert_eq!(handed(space, "", 2).1, [(Kind::WarpSynchronous, 60, 2)], "{space}");
+        for ordered in ["bar.warp.sync -1;", "bar.sync 0;"] {
+            assert_eq!(handed(space, ordered, 1), (true, vec![]), "{space} {ordered}");
+        }
+        assert_eq!(handed(space, "", 0), (true, vec![]), "{space}: its own");
+        assert_eq!(
+            handed(space, "", 32).1,
+            vec![],
+            "{space}: another warp's is a matter of the order of warps"
+        );
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use tribunal_contract::launch::{Plan, Role};
 use tribunal_contract::{Call, DType, Tensor, TensorSpec};
+use tribunal_simt::fault::{Fault, Kind};
 use tribunal_simt::launch::Schedule;
 use tribunal_simt::memory::{self, Memory};
 
@@ -51,7 +52,7 @@ impl Emulated {
         let mut kernels = made.plan.launches.iter().map(|launch| &self.kernels[&launch.kernel]);
         let tells = kernels.any(|kernel| kernel.tells_between_barriers());
         if self.record.is_to_be_reordered(tells, took) {
-            self.reorder(made, tells && self.record.is_to_be_watched(took));
+            self.reorder(made, tells, tells && self.record.is_to_be_watched(took));
         }
         for (buffer, bytes) in meaningless {
             made.buffers[buffer].unwrite(bytes);
@@ -106,46 +107,33 @@ impl Emulated {
 
     /// In another order. Where a warp that gets far ahead takes more than it may, it is some in which all take turns at odd moments that decide whether
     /// the call comes to its end: an honest look at what others are to change may be long in the first.
-    fn reorder(&mut self, made: &mut Made<'_, '_>, watched: bool) {
-        let again = |device: &mut Self, schedule, shows_past| {
-            device.unseen.clear();
-            let way = Way { schedule, watched, shows_past, ..Way::default() };
-            device.again(made, made.before.clone(), way, |_| ())
-        };
-        let mut schedule = self.record.other_order();
-        let mut came = again(self, schedule, watched);
-        if matches!(came, Err(Ended { is_endless: true, .. })) {
+    fn reorder(&mut self, made: &mut Made<'_, '_>, tells: bool, watched: bool) {
+        let mut way =
+            Way { schedule: self.record.other_order(), watched, shows_past: watched, ..Way::default() };
+        let mut came = self.in_order(made, way);
+        let is_endless = |came: &_| matches!(came, Err(Ended { is_endless: true, .. }));
+        if is_endless(&came) {
             for seed in 0..ORDERS_AT_RANDOM {
-                schedule = Schedule::Random(seed);
-                came = again(self, schedule, watched);
+                way.schedule = Schedule::Random(seed);
+                came = self.in_order(made, way);
                 if came.is_err() {
                     break;
                 }
             }
         }
-        let is_late = |came: &Result<(), Ended>| came.as_ref().is_err_and(Ended::is_late);
-        if is_late(&came) {
+        if came.as_ref().is_err_and(Ended::is_late) {
             return;
         }
-        let is_other =
-            |device: &Self, came: &Result<(), Ended>| came.is_err() || device.differing(made).is_some();
-        let mut is_unseen = false;
-        if !self.unseen.is_empty() && is_other(self, &came) {
-            let unseen = std::mem::take(&mut self.unseen);
+        if self.is_other(made, &came) {
             let other = std::mem::take(&mut self.memory);
-            let seen = again(self, schedule, false);
-            if is_late(&seen) {
-                return;
-            }
-            // Otherwise it is the order, and not what is seen in it.
-            is_unseen = !is_other(self, &seen);
-            if is_unseen && matches!(came, Err(Ended { is_endless: true, .. })) {
-                // Who looks once more took more than it may.
-                came = seen;
+            let Some(looks) = self.looks_that_matter(made, way, tells) else { return };
+            if is_endless(&came) && looks.iter().any(|look| look.kind == Kind::UnseenWrite) {
+                // Who looks once more took more than it may, and what is there now is what came of it in time.
+                came = Ok(());
             } else {
                 self.memory = other;
-                if is_unseen && came.is_ok() {
-                    self.record.note_unseen(&unseen);
+                if !looks.is_empty() {
+                    self.record.note_unordered(&looks);
                 }
             }
         }
@@ -156,10 +144,48 @@ impl Emulated {
                     made.buffers = self.memory.take();
                     made.after = std::mem::take(&mut self.memory);
                 }
-                self.record.compared(made.call.operation, differing.filter(|_| !is_unseen));
+                let is_known = self.record.hangs_on_looks();
+                self.record.compared(made.call.operation, differing.filter(|_| !is_known));
             }
             Err(Ended { trouble, .. }) => self.record.stopped(made.call.operation, trouble.to_string()),
         }
+    }
+
+    /// Of results that are others in another way: the looks that they hang on, if they are those of the first order again in the same way but that all see
+    /// at once what was written, or that lanes of a warp go together. Otherwise it is the order itself. None where that took too long.
+    fn looks_that_matter(&mut self, made: &Made<'_, '_>, way: Way, tells: bool) -> Option<Vec<Fault>> {
+        let looks = std::mem::take(&mut self.unordered);
+        let at_once = Way { watched: false, shows_past: false, ..way };
+        if !looks.is_empty() {
+            let same = self.in_order(made, at_once);
+            if same.as_ref().is_err_and(Ended::is_late) {
+                return None;
+            }
+            if !self.is_other(made, &same) {
+                return Some(looks);
+            }
+        }
+        if tells && way.schedule == Schedule::Reverse && !self.record.hangs_on_looks() {
+            let same = self.in_order(made, Way { watched: true, in_step: true, ..at_once });
+            if same.as_ref().is_err_and(Ended::is_late) {
+                return None;
+            }
+            if !self.is_other(made, &same) {
+                return Some(std::mem::take(&mut self.unordered));
+            }
+        }
+        Some(Vec::new())
+    }
+
+    /// Makes a call again in a way that may let its threads run in another order.
+    fn in_order(&mut self, made: &Made<'_, '_>, way: Way) -> Result<(), Ended> {
+        self.unordered.clear();
+        self.again(made, made.before.clone(), way, |_| ())
+    }
+
+    /// Whether a call that was made again came to something else.
+    fn is_other(&self, made: &Made<'_, '_>, came: &Result<(), Ended>) -> bool {
+        came.is_err() || self.differing(made).is_some()
     }
 
     /// Makes a call again in a memory that holds this.

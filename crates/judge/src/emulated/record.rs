@@ -21,6 +21,9 @@ const AGAIN_ANYHOW: usize = 2;
 const AGAIN_MOST: u64 = 1 << 22;
 const FIRST_CASES: usize = 4;
 
+/// What results hang on that earlier calls left in variables of the module.
+const KEPT: &str = "kept_in_variables";
+
 /// A fault, the cases in which it came up, and the call in which it did first.
 #[derive(Debug, Clone)]
 pub(super) struct Seen {
@@ -57,7 +60,7 @@ impl Seen {
         match (self.fault.kind, self.matters) {
             (_, Some(false)) => Severity::Note,
             // It may be a matter of rounding: that too is for the answers to show, which were made so.
-            (Kind::UnseenWrite, _) => Severity::Minor,
+            (Kind::UnseenWrite | Kind::WarpSynchronous, _) => Severity::Minor,
             // Another order lets another lane's value land: whether that matters is for the answers to show.
             (Kind::ContestedWrite, _) => Severity::Note,
             // It is not to answer, however it does that.
@@ -160,11 +163,17 @@ impl Record {
         self.note_new(races);
     }
 
-    /// The same of writes that were not seen in the other order, which results hang on. What is wrong in the case is put down to them.
-    pub fn note_unseen(&mut self, unseen: &[fault::Fault]) {
-        self.note_new(unseen);
-        let first = &unseen[0];
+    /// The same of looks in the other order at what nothing orders before them, which results hang on. What is wrong in the case is put down to them.
+    pub fn note_unordered(&mut self, looks: &[fault::Fault]) {
+        self.note_new(looks);
+        let first = &looks[0];
         self.cause = Some((first.kind.name(), format!("kernel `{}`, {first}", first.kernel)));
+    }
+
+    /// Whether it is known of the case that answers hang on such looks.
+    pub fn hangs_on_looks(&self) -> bool {
+        let looks = [Kind::UnseenWrite, Kind::WarpSynchronous].map(Kind::name);
+        self.cause.as_ref().is_some_and(|(name, _)| looks.contains(name))
     }
 
     fn note_new<'f>(&mut self, faults: impl IntoIterator<Item = &'f fault::Fault>) {
@@ -257,8 +266,12 @@ impl Record {
         !self.invalid && self.turn() <= AGAIN_ANYHOW
     }
 
-    /// Notes what holds something else when a call finds variables as they were loaded.
+    /// Notes what holds something else when a call finds variables as they were loaded. What is wrong in the case is put down to it.
     pub fn remembers(&mut self, operation: &'static str, what: String) {
+        let why = format!(
+            "{operation} comes to another `{what}` when variables of the module hold what they did when it was loaded"
+        );
+        self.cause.get_or_insert((KEPT, why));
         self.remembering.entry(operation).or_insert((self.case, self.during.clone(), what));
     }
 
@@ -370,7 +383,7 @@ impl Record {
             };
             let message = format!("kernel `{kernel}`, {fault}, first in {during}{effect}");
             let dimension = match fault.kind {
-                Kind::UnseenWrite => Dimension::Stability,
+                Kind::UnseenWrite | Kind::WarpSynchronous => Dimension::Stability,
                 _ => Dimension::Correctness,
             };
             findings.push(Finding {
@@ -437,7 +450,7 @@ impl Record {
             let (dimension, critical) = (Dimension::Correctness, Severity::Critical);
             findings.push(Finding {
                 seen_in: smallest(&mut [*case].into_iter()),
-                ..failed(&about, "same_in_a_new_module", dimension, critical, message, "kept_in_variables")
+                ..failed(&about, "same_in_a_new_module", dimension, critical, message, KEPT)
             });
         }
         findings

@@ -479,6 +479,39 @@ fn a_write_that_no_fence_makes_visible_is_named_where_results_hang_on_it() {
 }
 
 #[test]
+fn who_counts_on_lanes_that_go_together_is_named_where_results_hang_on_it() {
+    // Each lane adds what the next one has just written to what it wrote itself.
+    let answer = |lane: usize, between: &str, case: usize| {
+        let ptx = format!(
+            ".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 p0) {{\n.shared .align 4 .b8 s[128];\n\
+             .reg .b32 %r<8>; .reg .f32 %f<4>; .reg .b64 %rd<8>; .reg .pred %p<4>;\n\
+             ld.param.u64 %rd0, [p0]; mov.u32 %r0, %tid.x; shl.b32 %r1, %r0, 2; mov.u32 %r2, s; add.u32 %r1, %r1, %r2;\n\
+             cvt.rn.f32.u32 %f0, %r0; setp.eq.u32 %p0, %r0, 31; setp.eq.u32 %p1, %r0, {lane};\n\
+             mov.u32 %r3, 0; st.shared.u32 [%r1], %r3; bar.warp.sync -1;\nst.volatile.shared.f32 [%r1], %f0;\n{between}\n\
+             mov.f32 %f1, 0f00000000; @!%p0 ld.volatile.shared.f32 %f1, [%r1+4]; add.f32 %f0, %f0, %f1;\n\
+             @%p1 st.global.f32 [%rd0], %f0;\nret;\n}}\n"
+        );
+        let mut device = one_kernel("block = [32]\narguments = [\"probs\"]", &ptx);
+        device.begin(case);
+        let answer = ask(&mut device, &[0.0; 2], 1).expect("an answer").outputs[0].to_f64()[0];
+        let cause = device.take_cause().map(|(suspect, _)| suspect);
+        let failed = device.findings(&[]).into_iter().filter(|finding| finding.outcome == Outcome::Fail);
+        let failed: Vec<_> =
+            failed.map(|finding| (finding.suspect.expect("a name"), finding.severity)).collect();
+        (answer, cause, failed)
+    };
+    // In reverse, then at odd moments, where lanes that are together stay so.
+    let named = vec![("warp_synchronous".to_owned(), Severity::Minor)];
+    assert_eq!(answer(1, "", 0), (1.0, Some("warp_synchronous"), named));
+    assert_eq!(answer(1, "", 1), (3.0, None, vec![]));
+    for case in 0..2 {
+        assert_eq!(answer(1, "bar.warp.sync -1;", case), (3.0, None, vec![]));
+    }
+    // Who comes later finds what it counts on.
+    assert_eq!(answer(0, "", 0), (1.0, None, vec![]));
+}
+
+#[test]
 fn who_does_not_come_to_the_end_in_another_order_fails() {
     for end in ["trap;", "S: bra S;"] {
         let (answer, found) = second_answer(&format!(
@@ -497,6 +530,13 @@ fn results_may_not_hang_on_what_calls_leave_behind() {
     let (answer, found) = second_answer(keeps);
     assert_eq!(answer.unwrap(), 1.0);
     assert_eq!(found, [("sanitizer/softmax_topk:same_in_a_new_module".to_owned(), Severity::Critical)]);
+    let mut device = two_warps(keeps);
+    let causes = [0, 1].map(|case| {
+        device.begin(case);
+        ask(&mut device, &[0.0; 2], 1).expect("an answer");
+        device.take_cause().map(|(suspect, _)| suspect)
+    });
+    assert_eq!(causes, [None, Some("kept_in_variables")], "what is wrong in the case is put down to it");
     // What is not asked for is nobody's business.
     let counts = keeps.replace("cvt.rn.f32.u32 %f1, %r2;", "mov.f32 %f1, 0f3F800000;");
     assert_eq!(second_answer(&counts).1, []);

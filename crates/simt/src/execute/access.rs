@@ -126,7 +126,9 @@ impl Machine<'_> {
         let part_at = |part: usize| moved(group, addresses, (part * usize::from(access.bytes)) as u64);
         let mut past = [0; PARTS_MAX];
         for (part, past) in past.iter_mut().enumerate().take(access.count.into()) {
-            *past = self.shown_past(&part_at(part).0, mask, &of_part, block);
+            let group = part_at(part).0;
+            self.note_handed_in_step(&group, mask, &of_part, block);
+            *past = self.shown_past(&group, mask, &of_part, block);
         }
         for (part, past) in past.iter().enumerate().take(access.count.into()) {
             let (group, addresses) = part_at(part);

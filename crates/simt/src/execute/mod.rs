@@ -10,6 +10,7 @@ mod block;
 mod check;
 mod copies;
 mod cost;
+mod in_step;
 mod mbarrier;
 mod past;
 mod place;
@@ -87,6 +88,8 @@ pub fn launch(
         fill: settings.fill,
         scrutiny: settings.scrutiny,
         shows_past: settings.shows_past && settings.scrutiny >= Scrutiny::Races,
+        in_step: settings.in_step,
+        handed_in_step: Faults::default(),
         random: match settings.schedule {
             Schedule::Random(seed) => seed,
             Schedule::Forward | Schedule::Reverse => 0,
@@ -103,7 +106,8 @@ pub fn launch(
         ended: false,
     };
     machine.run();
-    let unseen = machine.unseen_writes();
+    let mut unordered = machine.unseen_writes();
+    unordered.extend(std::mem::take(&mut machine.handed_in_step).finish());
     let Machine { mut faults, counts, printed, tried, ended, late, releases, unfollowed, .. } = machine;
     let finds_out = |pc: u32| matches!(kernel.code[pc as usize].op, Op::Atomic(op, ..) if op.finds_out());
     faults.retain(|pc, other| {
@@ -118,7 +122,7 @@ pub fn launch(
         reached: counts.code.iter().map(|count| count.lanes > 0).collect(),
         meter: counts.finish(kernel),
         printed,
-        unseen,
+        unordered,
         finished: !ended,
         late,
         followed: !unfollowed && !releases.given_up(),
@@ -224,6 +228,9 @@ pub(crate) struct Machine<'a> {
     scrutiny: Scrutiny,
     /// Whether looks at what another block wrote may show what was there before.
     shows_past: bool,
+    /// Whether lanes go on together after a volatile write, and what they handed each other that way.
+    in_step: bool,
+    handed_in_step: Faults,
     random: u64,
     until: Instant,
     /// Whether it has taken longer than that.

@@ -413,21 +413,13 @@ impl Warp {
                         }
                     }
                     Op::Store(access) => {
+                        if access.order != Order::Weak && self.goes_apart(current, pc, machine) {
+                            continue 'fragments;
+                        }
                         if active != 0 {
                             machine.store(inst, &access, pc, active, self, block);
                         }
                         pc += 1;
-                        // Who hands values from lane to lane by volatile memory may not count on their going together.
-                        if access.order != Order::Weak
-                            && machine.schedule == Schedule::Reverse
-                            && !mask.is_power_of_two()
-                        {
-                            let Fragment { meeting, .. } = self.fragments.remove(current);
-                            let halves = [mask & EVEN, mask & !EVEN].into_iter().filter(|lanes| *lanes != 0);
-                            let state = State::Ready;
-                            self.fragments.extend(halves.map(|mask| Fragment { pc, mask, meeting, state }));
-                            continue 'fragments;
-                        }
                     }
                     Op::Atomic(op, ty, access, scope) => {
                         let looked = active != 0
@@ -538,6 +530,22 @@ impl Warp {
             return order.into_iter().find(|&index| ready(&self.fragments[index]));
         }
         self.fragments.iter().rposition(ready)
+    }
+
+    /// Before a volatile or relaxed store: parts the lanes in two where they are to go apart. Who hands values from lane to lane by volatile memory may
+    /// not count on their going together.
+    #[cold]
+    #[inline(never)]
+    fn goes_apart(&mut self, current: usize, pc: u32, machine: &Machine<'_>) -> bool {
+        let Fragment { mask, meeting, .. } = self.fragments[current];
+        let halves = [mask & EVEN, mask & !EVEN];
+        let apart = machine.schedule == Schedule::Reverse && !machine.in_step && !halves.contains(&0);
+        if apart {
+            self.fragments.remove(current);
+            let state = State::Ready;
+            self.fragments.extend(halves.map(|mask| Fragment { pc, mask, meeting, state }));
+        }
+        apart
     }
 
     /// Parts the lanes of a fragment. The last of the ways is gone first, unless the schedule is in reverse.

@@ -67,7 +67,7 @@ pub fn assert_same_results(
         again
     };
     let again = under(Scrutiny::Races);
-    assert_eq!((&again.faults, &again.unseen), (&report.faults, &report.unseen), "{}", kernel.name);
+    assert_eq!((&again.faults, &again.unordered), (&report.faults, &report.unordered), "{}", kernel.name);
     assert_eq!(again.followed, report.followed, "{}", kernel.name);
     let again = under(Scrutiny::Results);
     let unwatched =
