@@ -11,7 +11,7 @@ use tribunal_simt::ptx::Module;
 
 const SOURCE: &str = include_str!("../../runner/tests/cuda/cub.cu");
 
-const CHECKS: [(&str, Check); 10] = [
+const CHECKS: [(&str, Check); 11] = [
     ("scans go on from what came before", scans),
     ("warps reduce by segments, and scan both ways", warps),
     ("tiles are loaded and stored by blocks, warps and parts of warps", tiles),
@@ -21,6 +21,7 @@ const CHECKS: [(&str, Check); 10] = [
     ("neighbours are compared, and moved on", neighbours),
     ("items are counted", counts),
     ("a thread reduces, loads and stores alone", alone),
+    ("bits of numbers are ordered as the numbers are", bits),
     ("who uses storage again waits, or races", hasty),
 ];
 
@@ -284,6 +285,53 @@ fn alone(module: &Module) {
         ];
         assert_eq!(mine, wanted, "thread {i}");
     }
+}
+
+fn bits(module: &Module) {
+    let input = numbers(64);
+    let out = on_ints(module, "bits", 64, &input, &[24 * 64]).remove(0);
+    let all: Vec<&[i32]> = out.chunks(24).collect();
+    // Where each kind of number lies, from the lowest key; -0 is before 0.
+    let numbers_at = |i: usize| if i == 4 || i == 5 { 0.0 } else { f64::from(input[i]) };
+    for i in 0..64 {
+        let mine = all[i];
+        assert_eq!([mine[1], mine[3], mine[5], mine[7]], [1; 4], "thread {i}");
+        for (other, theirs) in all.iter().enumerate() {
+            for (kind, [a, b]) in [
+                (0, [numbers_at(i), numbers_at(other)]),
+                (2, [numbers_at(i), numbers_at(other)]),
+                (4, [input[i], input[other]].map(f64::from)),
+                (6, [input[i], input[other]].map(|number| f64::from(number as u8))),
+            ] {
+                let [own, its] = [mine, theirs].map(|of| of[kind] as u32);
+                assert!(a == b || (a < b) == (own < its), "kind {kind}: {a} and {b} are {own} and {its}");
+            }
+        }
+        let of_warp = &input[i / 32 * 32..][..32];
+        let positive =
+            of_warp.iter().enumerate().fold(0, |all, (lane, &one)| all | i32::from(one > 0) << lane);
+        let lane = (i % 32) as i32;
+        let wanted = [
+            i32::MAX,
+            -1,
+            i32::MAX,
+            i32::MIN,
+            65504,
+            i32::from(0xff7f_u16 as i16),
+            i32::from(i16::MAX),
+            0,
+            input[i] >> 3 & 127,
+            !(31 << 4) | (input[i] & 31) << 4,
+            lane + 100 * (32 - lane),
+            lane + 1 + 100 * (31 - lane),
+            positive,
+            i32::from(of_warp.contains(&20)) + 2 * i32::from(!of_warp.contains(&20)),
+            i32::from(input.contains(&20)) + 2,
+            input[i ^ 1] + input[63 - i],
+        ];
+        assert_eq!(mine[8..], wanted, "thread {i}");
+    }
+    assert_eq!(all[4][0].wrapping_sub(all[5][0]), 1, "-0 is just before 0");
 }
 
 fn hasty(module: &Module) {

@@ -147,19 +147,15 @@ impl Page {
         }
         let mut text = self.heading(&format!("Failures: {}", phrases::failures(verdict, &kinds)));
         for (index, kind) in kinds.iter().take(KINDS_MAX).enumerate() {
-            text += &self.kind(index + 1, kind);
+            text += &self.kind(index + 1, kind, &verdict.id);
         }
         if kinds.len() > KINDS_MAX {
-            text += &format!(
-                "  … and {} more: tribunal show {} --format json\n",
-                kinds.len() - KINDS_MAX,
-                clean::line(&verdict.id)
-            );
+            text += &format!("  {}\n", and_more(&format!("{} more", kinds.len() - KINDS_MAX), &verdict.id));
         }
         text
     }
 
-    fn kind(&self, number: usize, kind: &Kind<'_>) -> String {
+    fn kind(&self, number: usize, kind: &Kind<'_>, id: &str) -> String {
         let fields =
             if kind.fields.is_empty() { String::new() } else { format!(" ({})", kind.fields.join(", ")) };
         let tone = if kind.severity >= Severity::Major { Tone::Bad } else { Tone::Fair };
@@ -169,7 +165,7 @@ impl Page {
             self.paint.strong(&clean::cut(&kind.title, 60)),
         );
         text += &match kind.finding.check.as_str() {
-            "builds" => self.quoted(&kind.message),
+            "builds" => self.quoted(&kind.message, id),
             _ => self.indented(&clean::cut(&kind.message, MESSAGE_CHARS)),
         };
         let used = kind
@@ -203,7 +199,8 @@ impl Page {
                 text += &wrap(&line, self.width, "  ", "    ");
             }
             if number > UNDECIDED_MAX {
-                text += &format!("  … and {} more\n", number - UNDECIDED_MAX);
+                text +=
+                    &format!("  {}\n", and_more(&format!("{} more", number - UNDECIDED_MAX), &verdict.id));
             }
         }
         text
@@ -304,7 +301,7 @@ impl Page {
     }
 
     /// What a compiler said, line by line: it points with a caret to what is above. The rule on the left tells it from the report's own lines.
-    fn quoted(&self, text: &str) -> String {
+    fn quoted(&self, text: &str, id: &str) -> String {
         const MARGIN: &str = "     │ ";
         let room = self.width.saturating_sub(MARGIN.width()).max(20);
         let shown = |line: &str| {
@@ -319,7 +316,7 @@ impl Page {
         let mut said: String = text.lines().take(LINES_MAX).map(shown).collect();
         let more = text.lines().count().saturating_sub(LINES_MAX);
         if more > 0 {
-            said += &shown(&format!("… and {}", words::count(more, "more line")));
+            said += &format!("     {}\n", and_more(&words::count(more, "more line"), id));
         }
         said
     }
@@ -327,6 +324,11 @@ impl Page {
     fn indented(&self, text: &str) -> String {
         if text.is_empty() { String::new() } else { wrap(text, self.width, "     ", "     ") }
     }
+}
+
+/// So many more of something are not shown, and how to see them.
+fn and_more(many: &str, id: &str) -> String {
+    format!("… and {many}: tribunal show {} --format json", clean::line(id))
 }
 
 fn tone(ruling: Ruling) -> Tone {

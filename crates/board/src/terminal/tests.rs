@@ -65,7 +65,8 @@ fn a_submission_that_does_not_build() {
         "{quoted:?}"
     );
     long.findings[0].message = "x\n".repeat(40);
-    assert!(verdict(&long, &plain(80)).contains("     │ … and 24 more lines\n"));
+    let more = format!("\n     … and 24 more lines: tribunal show {} --format json\n", long.id);
+    assert!(verdict(&long, &plain(80)).contains(&more), "the margin is of what the compiler said");
 }
 
 #[test]

@@ -460,6 +460,43 @@ extern "C" __global__ void alone(const int *in, int *out, Wide *wide, Narrow *na
     mine[9] = cub::DivideAndRoundUp(i, 5);
 }
 
+// The bits of numbers in the order of the numbers, and the numbers again: of four kinds, for 64 threads.
+template <class T> __device__ void twiddled(T number, int *ordered, int *again) {
+    typedef cub::Traits<T> Traits;
+    typename Traits::UnsignedBits bits;
+    __builtin_memcpy(&bits, &number, sizeof(T));
+    *ordered = (int)(Traits::TwiddleIn(bits) - Traits::TwiddleIn(Traits::LOWEST_KEY));
+    *again = Traits::TwiddleOut(Traits::TwiddleIn(bits)) == bits;
+}
+extern "C" __global__ void bits(const int *in, int *out) {
+    int i = threadIdx.x, number = in[i], *mine = out + 24 * i;
+    float real = i == 5 ? -0.0f : i == 4 ? 0.0f : number * 1.5f;
+    twiddled(real, mine, mine + 1);
+    twiddled(__float2half(real), mine + 2, mine + 3);
+    twiddled(number, mine + 4, mine + 5);
+    twiddled((unsigned char)number, mine + 6, mine + 7);
+    typedef cub::Traits<__nv_bfloat16> Brain;
+    mine[8] = (int)cub::Traits<float>::MAX_KEY, mine[9] = (int)cub::Traits<float>::LOWEST_KEY;
+    mine[10] = (int)cub::Traits<const int>::MAX_KEY, mine[11] = (int)cub::Traits<int>::LOWEST_KEY;
+    mine[12] = (int)cub::Traits<__half>::Max(), mine[13] = __bfloat16_as_short(Brain::Lowest());
+    mine[14] = cub::Traits<short>::Max(), mine[15] = cub::Traits<unsigned char>::Lowest();
+    mine[16] = (int)cub::BFE((unsigned int)number, 3, 7);
+    unsigned int field;
+    cub::BFI(field, 0xffffffff, (unsigned int)number, 4, 5);
+    mine[17] = (int)field;
+    mine[18] = __popc(cub::LaneMaskLt()) + 100 * __popc(cub::LaneMaskGe());
+    mine[19] = __popc(cub::LaneMaskLe()) + 100 * __popc(cub::LaneMaskGt());
+    mine[20] = cub::WARP_BALLOT(number > 0, 0xffffffff);
+    mine[21] = cub::WARP_ANY(number > 19, 0xffffffff) + 2 * cub::WARP_ALL(number < 20, 0xffffffff);
+    mine[22] = (cub::CTA_SYNC_OR(number == 20) != 0) + 2 * (cub::CTA_SYNC_AND(number < 21) != 0);
+    __shared__ int handed[64];
+    handed[i] = number;
+    cub::WARP_SYNC(0xffffffff);
+    mine[23] = handed[i ^ 1];
+    cub::CTA_SYNC();
+    mine[23] += handed[63 - i];
+}
+
 // Who uses storage again, and does not wait.
 extern "C" __global__ void hasty_exchange(int *out) {
     typedef cub::BlockExchange<int, 64, 2> Exchange;

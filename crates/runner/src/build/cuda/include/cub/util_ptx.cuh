@@ -1,10 +1,31 @@
-// Values of any type that go from lane to lane, and who is where.
+// Values of any type that go from lane to lane, who is where, who waits for whom, and parts of words.
 #pragma once
 
 namespace cub {
 
 TRIBUNAL_DEVICE unsigned int LaneId() { return __nvvm_read_ptx_sreg_laneid(); }
+TRIBUNAL_DEVICE unsigned int LaneMaskLt() { return __nvvm_read_ptx_sreg_lanemask_lt(); }
+TRIBUNAL_DEVICE unsigned int LaneMaskLe() { return __nvvm_read_ptx_sreg_lanemask_le(); }
+TRIBUNAL_DEVICE unsigned int LaneMaskGt() { return __nvvm_read_ptx_sreg_lanemask_gt(); }
+TRIBUNAL_DEVICE unsigned int LaneMaskGe() { return __nvvm_read_ptx_sreg_lanemask_ge(); }
 TRIBUNAL_DEVICE int RowMajorTid(int x, int y, int) { return (int)((threadIdx.z * y + threadIdx.y) * x + threadIdx.x); }
+
+TRIBUNAL_DEVICE void CTA_SYNC() { __syncthreads(); }
+TRIBUNAL_DEVICE int CTA_SYNC_AND(int holds) { return __syncthreads_and(holds); }
+TRIBUNAL_DEVICE int CTA_SYNC_OR(int holds) { return __syncthreads_or(holds); }
+TRIBUNAL_DEVICE void WARP_SYNC(unsigned int mask) { __syncwarp(mask); }
+TRIBUNAL_DEVICE int WARP_ALL(int holds, unsigned int mask) { return __all_sync(mask, holds); }
+TRIBUNAL_DEVICE int WARP_ANY(int holds, unsigned int mask) { return __any_sync(mask, holds); }
+TRIBUNAL_DEVICE int WARP_BALLOT(int holds, unsigned int mask) { return (int)__ballot_sync(mask, holds); }
+
+// So many bits of a word, from one on; and `x` with those of `y` there.
+template <class Bits> TRIBUNAL_DEVICE unsigned int BFE(Bits source, unsigned int start, unsigned int bits) {
+    return (unsigned int)((unsigned long long)source >> start & ((1ull << bits) - 1));
+}
+TRIBUNAL_DEVICE void BFI(unsigned int &result, unsigned int x, unsigned int y, unsigned int start, unsigned int bits) {
+    unsigned int there = (unsigned int)(((1ull << bits) - 1) << start);
+    result = (x & ~there) | (y << start & there);
+}
 
 // Words of 32 bits are moved one after the other. `bound` is the last lane of the part, or the first, that is taken from: whoever would take
 // from beyond it keeps its own.

@@ -11,16 +11,10 @@ namespace cub {
 
 // The bits of a key, which are ordered as keys are. Both zeros are the same.
 template <class Key> TRIBUNAL_DEVICE unsigned long long tribunal_ordered(const Key &key) {
-    static_assert(sizeof(Key) <= 8, "a key has 8 bytes at most");
-    unsigned long long bits = 0, sign = 1ull << (8 * sizeof(Key) - 1);
+    typename Traits<Key>::UnsignedBits bits;
     __builtin_memcpy(&bits, &key, sizeof(Key));
-    if (!std::is_integral<Key>::value) {
-        if (bits == sign) bits = 0;
-        bits = bits & sign ? ~bits & (sign | (sign - 1)) : bits | sign;
-    } else if (std::is_signed<Key>::value) {
-        bits ^= sign;
-    }
-    return bits;
+    if (!std::is_integral<Key>::value && bits == (decltype(bits))(1ull << (8 * sizeof(Key) - 1))) bits = 0;
+    return Traits<Key>::TwiddleIn(bits);
 }
 
 template <class Key, int X, int Items, class Value = NullType, int = 4, bool = true, BlockScanAlgorithm = BLOCK_SCAN_WARP_SCANS, int = 0,
