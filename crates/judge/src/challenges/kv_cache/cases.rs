@@ -125,8 +125,8 @@ static LISTINGS: &[Listing] = {
             1x1x4x2x128x32p8x4/b8"),
         Listing(Standard, "stability/alike", "1x2x4x2x16x32/b32 1x2x4x2x16x32/b16"),
         Listing(Standard, "stability/low", "1x2x4x2x16x24/b32 1x2x4x2x16x24/b16 1x2x4x2x16x24p8x6/b8 1x2x4x4x16x24/b4"),
-        // What is put together of parts of a long context begins with a maximum of its own.
-        Listing(Standard, "stability/low_decode", "1x1x2x1x64x520/b32 1x1x2x2x128x520p64x9/b16 1x1x2x1x16x520p64x9/b8 1x1x2x1x128x520p16x33/b4"),
+        // What is put together of parts of a long context begins with a maximum of its own. The context comes to whole parts of any power of two, and to a token more.
+        Listing(Standard, "stability/low_decode", "1x1x2x1x64x513/b32 1x1x2x2x128x513p64x9/b16 1x1x2x1x16x513p64x9/b8 1x1x2x1x128x513p16x33/b4"),
         Listing(Standard, "stability/rising", "1x1x2x2x128x96p8x12/b4"),
         Listing(Standard, "stability/uneven", "1x2x6x3x32x32/b32 1x2x6x3x32x32/b16 1x2x6x3x32x32/b8 1x2x6x3x32x32/b4"),
         Listing(Quick, "batch/ragged", "2x3x4x2x16x24/b32"),
@@ -163,9 +163,10 @@ static LISTINGS: &[Listing] = {
             1x1x4x2x16x580/b4 1x1x9x1x20x580p3x194/b4 1x1x1x1x64x580p8x73/b4"),
         // More tokens than 16 bits count, and than a grid may have blocks along y or z.
         Listing(Standard, "scale/at_once", "1x1x2x1x8x65544/b32"),
-        // Parts of a power of two of tokens are 3 to 16, and of most numbers between some context has so many.
-        Listing(Standard, "scale/decode", "1x2x2x1x32x2100p256x12/b32 1x1x8x1x64x1380/b32 1x2x8x1x32x2100/b16 \
-            1x1x2x1x32x1380p32x44/b16 1x1x8x1x16x1380/b8 1x1x4x2x64x2100p16x132/b8 1x1x8x1x16x4200/b4 1x1x4x2x80x1380p64x22/b4 \
+        // Parts of a power of two of tokens are 3 to 16, and of most numbers between some context has so many. Of 1281 tokens the last but one fills its part:
+        // who counts `tokens / part + 1` of them takes one more that nobody wrote.
+        Listing(Standard, "scale/decode", "1x2x2x1x32x2100p256x12/b32 1x1x8x1x64x1281/b32 1x2x8x1x32x2100/b16 \
+            1x1x2x1x32x1281p32x41/b16 1x1x8x1x16x1281/b8 1x1x4x2x64x2100p16x132/b8 1x1x8x1x16x4200/b4 1x1x4x2x80x1281p64x21/b4 \
             1x1x8x1x128x900p16x57/b32 1x1x8x1x64x900/b16 1x1x8x1x128x1600p16x100/b16 1x1x8x1x128x900/b8 1x1x2x1x128x1600p16x100/b4"),
         // Attention of a whole prompt costs the square of its length. Of two sequences of 2000 tokens and twice the heads, emulated, the plainest of
         // honest kernels come to no end that anybody would wait for.
@@ -463,6 +464,13 @@ mod tests {
             }
             some("more than 8 queries to a head of keys", &|case| case.config.group() > 8);
             some("blocks of 32 tokens and more", &|case| block(case) >= 32);
+            for (part, beyond) in [(512, 512), (256, 1024)] {
+                // The last but one of those that are decoded fills a part, and the last begins one.
+                some(&format!("the last of a part of {part} tokens, beyond {beyond}"), &|case| {
+                    let Config { max_len, .. } = case.config;
+                    case.kind.plot == Plot::Decode && max_len > beyond && max_len % part == 1
+                });
+            }
         }
         assert!(cases.iter().any(|case| case.config.max_len > 1 << 16), "more tokens than 16 bits count");
         assert!(cases.iter().any(|case| case.config.layers > 3), "more than 3 layers");
