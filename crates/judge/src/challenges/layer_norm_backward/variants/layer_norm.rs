@@ -272,7 +272,7 @@ fn columns<T: Real>(variant: &LayerNorm, cache: &Cache, dy: &[f64], rows: usize)
         Some(Defect::ReductionOverwritten) => rows - 1..rows,
         Some(Defect::RowsBeyond4096) => 0..rows.min(4096),
         Some(Defect::RowsOfLastFour) if rows > 4 => 0..rows - rows % 4,
-        Some(Defect::LastRowTwice) if rows > 4 && rows % 4 != 0 => 0..rows + 1,
+        Some(Defect::LastRowTwice) if rows > 4 && !rows.is_multiple_of(4) => 0..rows + 1,
         _ => 0..rows,
     };
     let (start, count) = (counted.start, counted.len());
