@@ -2,9 +2,9 @@
 //! what lay in memory.
 
 use super::oracle::row_errors;
-use super::suspects::{EQUAL, Output, TELLING, Wrong};
+use super::suspects::{Output, Wrong};
 use crate::compare::Expected;
-use crate::lead::{Lead, budgets, shorten};
+use crate::lead::{Lead, shorten};
 use crate::precision::Precision;
 
 /// The error of an element in its budget, infinite where classes differ.
@@ -126,74 +126,6 @@ pub(super) fn weights_of_terms(wrong: Wrong<'_>, actual: &[f64]) -> Option<Lead>
             shorten(mean)
         ),
     })
-}
-
-/// Sums over rows that leave out so many at the beginning or at the end, or count these twice.
-pub(super) fn rows_of_sums(wrong: Wrong<'_>, actual: &[f64]) -> Option<Lead> {
-    let Wrong { problem, right, output, .. } = wrong;
-    let (rows, cols) = (problem.rows(), problem.cols());
-    if output.has_rows() || actual.len() != cols || actual.iter().any(|value| !value.is_finite()) {
-        return None;
-    }
-    let expected = output.of_expectations(right);
-    let precision = Precision::of(problem.dtype());
-    let relative = 2.0 * precision.sum(rows) + 8.0 * precision.u + 2.0 * precision.out;
-    let add = |sums: &mut [f64], row: usize| {
-        let (mean, rstd) = right.statistics[row];
-        let range = row * cols..(row + 1) * cols;
-        for ((sum, &x), &dy) in
-            sums.iter_mut().zip(&problem.wide.x[range.clone()]).zip(&problem.wide.dy[range])
-        {
-            *sum += if output == Output::Dgamma { dy * ((x - mean) * rstd) } else { dy };
-        }
-    };
-    let tolerance = |column: usize, value: f64| expected.budget[column] + relative * value.abs();
-    // Of few columns that are a little off some rows explain whatever there is: one of so many explains a column by chance as often as it would come so
-    // near to it.
-    let chance = |column: usize| {
-        let value = expected.values[column];
-        (tolerance(column, value) / (actual[column] - value).abs()).min(1.0)
-    };
-    if 4.0 * rows as f64 * (0..cols).map(chance).product::<f64>() > 1e-3 {
-        return None;
-    }
-    // How far an answer is from the right one with so many times these sums, and how far that is from the right one.
-    let distances = |sums: &[f64], times: f64| {
-        let (mut used, mut apart) = (0.0_f64, 0.0_f64);
-        for (column, sum) in sums.iter().enumerate() {
-            let value = expected.values[column] + times * sum;
-            let tolerance = tolerance(column, value);
-            used = used.max((actual[column] - value).abs() / tolerance);
-            if !(used <= EQUAL) {
-                return None;
-            }
-            apart = apart.max(sum.abs() / tolerance);
-        }
-        (apart > TELLING).then_some((used, apart))
-    };
-    for from_end in [true, false] {
-        let mut sums = vec![0.0; cols];
-        for count in 1..rows {
-            add(&mut sums, if from_end { rows - count } else { count - 1 });
-            for (suspect, what, times) in [
-                ("rows_left_out", "are left out of the sums", -1.0),
-                ("rows_counted_twice", "are counted twice", 1.0),
-            ] {
-                if let Some((used, apart)) = distances(&sums, times) {
-                    let which = if from_end { "last" } else { "first" };
-                    return Some(Lead {
-                        suspect,
-                        says: format!(
-                            "it behaves as if the {which} {count} of {rows} rows {what}: equal to that to {} in all {cols} columns, {} from the right answer",
-                            budgets(used),
-                            budgets(apart),
-                        ),
-                    });
-                }
-            }
-        }
-    }
-    None
 }
 
 /// y whose rows have another scale than they should, the more so the farther they stand from zero.

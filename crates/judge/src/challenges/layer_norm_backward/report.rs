@@ -4,7 +4,7 @@ use tribunal_contract::{DType, Fault, Tensor};
 
 use super::oracle::Expectations;
 use super::problem::Problem;
-use super::suspects::{Output, Wrong, excludes_chance, leads, shows_everywhere};
+use super::suspects::{Output, Wrong, leads, shows_everywhere};
 use crate::compare::{Expected, compare};
 use crate::lead::{budgets, digits, shorten};
 use crate::report::Report;
@@ -35,7 +35,7 @@ pub(super) fn hold(
     let leads = leads(Wrong { problem, right, output, actual });
     let message =
         format!("{} is wrong{context}: {}", output.name(), describe(problem, output, actual, expected));
-    let telling = actual.len() >= ENOUGH_TO_NAME || leads.iter().any(|lead| excludes_chance(lead.suspect));
+    let telling = actual.len() >= ENOUGH_TO_NAME;
     report.wrong(output.check(), message, Some(comparison.used), leads, telling);
 }
 

@@ -85,11 +85,6 @@ pub(super) fn shows_everywhere(suspect: &str) -> bool {
     .contains(&suspect)
 }
 
-/// Whether a lead of that name is only given where chance would hardly give it, however few elements there are.
-pub(super) fn excludes_chance(suspect: &str) -> bool {
-    ["rows_left_out", "rows_counted_twice"].contains(&suspect)
-}
-
 /// Everything needed to look into one wrong result.
 #[derive(Clone, Copy)]
 pub(super) struct Wrong<'a> {
@@ -121,7 +116,6 @@ pub(super) fn leads(wrong: Wrong<'_>) -> Vec<Lead> {
         fits::nan_at_constant_rows,
         fits::tail_unwritten,
         fits::weights_of_terms,
-        fits::rows_of_sums,
         directions::explanation,
         fits::one_pass_variance,
         narrow_arithmetic,
@@ -181,11 +175,11 @@ struct Match {
 
 /// How far a behaviour must be from the right answer for an equality to mean anything. One that is half as far is not
 /// named on its own, but another is not named against it either.
-pub(super) const TELLING: f64 = 4.0;
+const TELLING: f64 = 4.0;
 
 /// How far an answer may be from a behaviour's that it is called equal to: as far as honest variants come from the
 /// right answer.
-pub(super) const EQUAL: f64 = 0.5;
+const EQUAL: f64 = 0.5;
 
 fn equality(wrong: Wrong<'_>, actual: &[f64], behaviour: &Behaviour) -> Option<Match> {
     let Wrong { problem, right, output, .. } = wrong;
@@ -309,48 +303,6 @@ mod tests {
                 let actual = Tensor::from_f64(DType::Float16, [values.len()], values);
                 assert_eq!(names(&problem, output, &actual), ["half_precision_inside"], "{output:?}, {cols}");
             }
-        }
-    }
-
-    #[test]
-    fn rows_that_sums_leave_out_or_count_twice_are_told_unless_chance_would_tell_some() {
-        for (cols, output) in [(7, Output::Dgamma), (300, Output::Dbeta), (1, Output::Dbeta)] {
-            let problem = problem(cols);
-            let right = expect(&problem);
-            let part = |column: usize, row: usize| {
-                let (mean, rstd) = right.statistics[row];
-                let at = row * cols + column;
-                let xhat = (problem.wide.x[at] - mean) * rstd;
-                problem.wide.dy[at] * if output == Output::Dgamma { xhat } else { 1.0 }
-            };
-            let values = &output.of_expectations(&right).values;
-            for (row, times, due) in
-                [(2, -1.0, "rows_left_out"), (0, 1.0, "rows_counted_twice"), (1, -1.0, "")]
-            {
-                let wrong: Vec<f64> =
-                    values.iter().enumerate().map(|(j, value)| value + times * part(j, row)).collect();
-                let actual = Tensor::from_f64(DType::Float32, [cols], &wrong);
-                let wrong = Wrong { problem: &problem, right: &right, output, actual: &actual };
-                let leads: Vec<_> = leads(wrong).iter().map(|lead| lead.suspect).collect();
-                let told: Vec<_> = leads.into_iter().filter(|name| excludes_chance(name)).collect();
-                let due: Vec<&str> = Some(due).into_iter().filter(|due| !due.is_empty()).collect();
-                assert_eq!(told, due, "{cols} columns, row {row}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_column_that_is_a_little_off_is_explained_by_no_rows() {
-        let (problem, output) = (problem(1), Output::Dbeta);
-        let right = expect(&problem);
-        let (expected, dy) = (output.of_expectations(&right), problem.wide.dy[2]);
-        // The budget is such that the last row would explain it.
-        let mut loose = right.clone();
-        loose.dbeta.budget[0] = dy.abs() / 20.0;
-        let actual = Tensor::from_f64(DType::Float32, [1], &[expected.values[0] - dy]);
-        for (right, due) in [(&right, true), (&loose, false)] {
-            let leads = leads(Wrong { problem: &problem, right, output, actual: &actual });
-            assert_eq!(leads.iter().any(|lead| lead.suspect == "rows_left_out"), due, "{leads:?}");
         }
     }
 

@@ -271,15 +271,11 @@ fn columns<T: Real>(variant: &LayerNorm, cache: &Cache, dy: &[f64], rows: usize)
         Some(Defect::ReductionOverFirstAxis) if cache.shape.len() == 3 => 0..first_axis,
         Some(Defect::ReductionOverwritten) => rows - 1..rows,
         Some(Defect::RowsBeyond4096) => 0..rows.min(4096),
-        Some(Defect::RowsOfLastFour) if rows > 4 => 0..rows - rows % 4,
-        Some(Defect::LastRowTwice) if rows > 4 && !rows.is_multiple_of(4) => 0..rows + 1,
         _ => 0..rows,
     };
     let (start, count) = (counted.start, counted.len());
     let divisor = T::of(if variant.has(Defect::ReductionAveraged) { rows as f64 } else { 1.0 });
-    // Who reads beyond the last row reads it again.
     let factor = |row: usize, column: usize| {
-        let row = row.min(rows - 1);
         let index = row * cols + column;
         let (x, mean, rstd) = (T::of(cache.x[index]), T::of(cache.mean[row]), T::of(cache.rstd[row]));
         match (variant.defect, variant.backward) {
@@ -288,7 +284,7 @@ fn columns<T: Real>(variant: &LayerNorm, cache: &Cache, dy: &[f64], rows: usize)
             _ => (x - mean) * rstd,
         }
     };
-    let at = |row: usize, column: usize| T::of(dy[row.min(rows - 1) * cols + column]);
+    let at = |row: usize, column: usize| T::of(dy[row * cols + column]);
     let gather = |sum: &dyn Fn(usize, usize, usize) -> T| -> Vec<f64> {
         let parted = match (variant.defect, cache.dtype) {
             (Some(Defect::PartialsIn(of @ DType::BFloat16)), DType::BFloat16)
