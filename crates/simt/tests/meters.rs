@@ -57,3 +57,20 @@ fn lanes_that_were_apart_read_together_again() {
     assert_eq!(rows_after_a_loop(look, "bar.sync 0;"), rows, "at a barrier");
     assert_eq!(rows_after_a_loop(look, "bar.warp.sync -1;"), rows, "at a barrier of the warp");
 }
+
+#[test]
+fn lanes_that_part_before_a_store_execute_it_once_each() {
+    let body = "mov.u32 %r0, %tid.x; ld.param.u64 %rd0, [p0]; mul.wide.u32 %rd1, %r0, 4; add.s64 %rd0, %rd0, %rd1;\n\
+        st.volatile.global.u32 [%rd0], %r0; st.volatile.global.u32 [%rd0+128], %r0; bar.warp.sync -1;\n\
+        st.volatile.global.u32 [%rd0+256], %r0;\nret;";
+    let [forward, reverse] = [Schedule::Forward, Schedule::Reverse].map(|schedule| {
+        let mut memory = Memory::new();
+        let y = room(&mut memory, "y", 96);
+        let report = run(&kernel(1, "", body), 1, 32, &mut memory, &[y], schedule);
+        assert_eq!(report.faults, []);
+        report.meter
+    });
+    assert_eq!((forward.lanes, reverse.lanes), (32 * forward.instructions, forward.lanes));
+    // Halves execute two stores and come to the barrier one after the other, then the third store and the end.
+    assert_eq!(reverse.instructions, forward.instructions + 5);
+}

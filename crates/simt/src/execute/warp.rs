@@ -413,7 +413,7 @@ impl Warp {
                         }
                     }
                     Op::Store(access) => {
-                        if access.order != Order::Weak && self.goes_apart(current, pc, machine) {
+                        if access.order != Order::Weak && self.goes_apart(current, pc, active, machine) {
                             continue 'fragments;
                         }
                         if active != 0 {
@@ -536,11 +536,15 @@ impl Warp {
     /// not count on their going together.
     #[cold]
     #[inline(never)]
-    fn goes_apart(&mut self, current: usize, pc: u32, machine: &Machine<'_>) -> bool {
+    fn goes_apart(&mut self, current: usize, pc: u32, active: u32, machine: &mut Machine<'_>) -> bool {
         let Fragment { mask, meeting, .. } = self.fragments[current];
         let halves = [mask & EVEN, mask & !EVEN];
         let apart = machine.schedule == Schedule::Reverse && !machine.in_step && !halves.contains(&0);
         if apart {
+            // Either half executes it, and not both of them together before.
+            let count = &mut machine.counts.code[pc as usize];
+            count.executed -= 1;
+            count.lanes -= u64::from(active.count_ones());
             self.fragments.remove(current);
             let state = State::Ready;
             self.fragments.extend(halves.map(|mask| Fragment { pc, mask, meeting, state }));

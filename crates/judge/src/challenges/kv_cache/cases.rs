@@ -125,7 +125,7 @@ static LISTINGS: &[Listing] = {
             1x1x4x2x128x32p8x4/b8"),
         Listing(Standard, "stability/alike", "1x2x4x2x16x32/b32 1x2x4x2x16x32/b16"),
         Listing(Standard, "stability/low", "1x2x4x2x16x24/b32 1x2x4x2x16x24/b16 1x2x4x2x16x24p8x6/b8 1x2x4x4x16x24/b4"),
-        // What is put together of parts of a long context begins with a maximum of its own. The context comes to whole parts of any power of two, and to a token more.
+        // What is put together of parts of a long context begins with a maximum of its own. The context comes to whole parts of any power of two up to 512, and to a token more.
         Listing(Standard, "stability/low_decode", "1x1x2x1x64x513/b32 1x1x2x2x128x513p64x9/b16 1x1x2x1x16x513p64x9/b8 1x1x2x1x128x513p16x33/b4"),
         Listing(Standard, "stability/rising", "1x1x2x2x128x96p8x12/b4"),
         Listing(Standard, "stability/uneven", "1x2x6x3x32x32/b32 1x2x6x3x32x32/b16 1x2x6x3x32x32/b8 1x2x6x3x32x32/b4"),
